@@ -1,6 +1,6 @@
-/* A growing byte buffer with a limit. Appending past the limit or out of memory sets failed; the bytes so
- * far stay. A caller may append many times and check failed once. Zero-initialised is valid (limit
- * BUF_LIMIT_DEFAULT). */
+/* A growing byte buffer with a limit. Appending past the limit or out of memory sets failed; the
+ * bytes so far stay. A caller may append many times and check failed once. Zero-initialised is
+ * valid (limit BUF_LIMIT_DEFAULT). */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -17,7 +17,7 @@ struct buf {
     bool failed;
 };
 
-void buf_done(struct buf *buf); /* frees and zeroes */
+void buf_done(struct buf *buf);  /* frees and zeroes */
 void buf_clear(struct buf *buf); /* size 0, failed false, keeps the memory */
 bool buf_reserve(struct buf *buf, size_t more);
 void buf_append(struct buf *buf, const void *data, size_t size);

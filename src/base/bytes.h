@@ -1,5 +1,5 @@
-/* Fixed-width integers in memory (little-endian for formats, big-endian for ordered keys) and a cursor
- * that reads them with bounds. */
+/* Fixed-width integers in memory (little-endian for formats, big-endian for ordered keys) and a
+ * cursor that reads them with bounds. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
@@ -52,8 +52,8 @@ static inline uint64_t get_be64(const uint8_t *p) {
 #define VARINT_MAX 10
 size_t put_varint(uint8_t *p, uint64_t v);
 
-/* A cursor over bytes from disk or wire. Reading past the end sets failed and yields zeros, so a caller
- * may read a whole structure and check failed once. */
+/* A cursor over bytes from disk or wire. Reading past the end sets failed and yields zeros, so a
+ * caller may read a whole structure and check failed once. */
 struct reader {
     const uint8_t *pos;
     const uint8_t *end;

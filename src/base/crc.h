@@ -1,6 +1,7 @@
 /* Cyclic redundancy checks. Each takes the value so far (0 to start) and returns the value over the
  * concatenation, in the usual finished form: crc32("123456789") = 0xCBF43926 (ISO-HDLC),
- * crc32c = 0xE3069283 (Castagnoli, RFC 3720), crc64nvme = 0xAE8B14860A799888 (NVM Express Base 2.0). */
+ * crc32c = 0xE3069283 (Castagnoli, RFC 3720), crc64nvme = 0xAE8B14860A799888 (NVM Express
+ * Base 2.0). */
 #ifndef BASE_CRC_H
 #define BASE_CRC_H
 

@@ -14,8 +14,7 @@ struct error_row {
 
 static const struct error_row error_rows[HL_ERR_COUNT] = {
     [HL_ERR_NONE] = {"NONE", "", "Success", 0, 200},
-#define X(name_, errno_, s3_, http_, text_) \
-    [HL_ERR_##name_] = {#name_, s3_, text_, errno_, http_},
+#define X(name_, errno_, s3_, http_, text_) [HL_ERR_##name_] = {#name_, s3_, text_, errno_, http_},
 #include "base/error.def"
 #undef X
 };

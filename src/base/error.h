@@ -20,8 +20,9 @@ const char *error_s3_code(int err); /* "InsufficientStorage" */
 int error_http_status(int err);     /* 507 */
 int error_errno(int err);           /* ENOSPC, positive */
 
-/* Maps a positive errno of a system call to a code: ENOSPC and EDQUOT to NO_SPACE, ENOENT to NOT_FOUND,
- * EROFS to READ_ONLY, ENOMEM to NOMEM, EEXIST to EXISTS, EAGAIN to AGAIN, everything else to IO. */
+/* Maps a positive errno of a system call to a code: ENOSPC and EDQUOT to NO_SPACE, ENOENT to
+ * NOT_FOUND, EROFS to READ_ONLY, ENOMEM to NOMEM, EEXIST to EXISTS, EAGAIN to AGAIN, everything
+ * else to IO. */
 int error_from_errno(int errnum);
 
 #endif

@@ -1,5 +1,5 @@
-/* Cryptographic hashes and HMAC over OpenSSL's EVP, with algorithms fetched once (libraries.md section 9).
- * A context belongs to one thread at a time. */
+/* Cryptographic hashes and HMAC over OpenSSL's EVP, with algorithms fetched once (libraries.md
+ * section 9). A context belongs to one thread at a time. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -1,5 +1,6 @@
-/* The registry of metrics: counters, gauges and latency histograms with static storage, registered once,
- * updated with relaxed atomics from any thread, printed by /metrics in Prometheus text format 0.0.4. */
+/* The registry of metrics: counters, gauges and latency histograms with static storage, registered
+ * once, updated with relaxed atomics from any thread, printed by /metrics in Prometheus text format
+ * 0.0.4. */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H
 
@@ -23,14 +24,17 @@ struct metric {
     struct metric *next;
 };
 
-#define METRIC_DEFINE_COUNTER(var, name_, labels_, help_) \
+#define METRIC_DEFINE_COUNTER(var, name_, labels_, help_)                                          \
     struct metric var = {.name = name_, .labels = labels_, .help = help_, .kind = METRIC_COUNTER}
-#define METRIC_DEFINE_GAUGE(var, name_, labels_, help_) \
+#define METRIC_DEFINE_GAUGE(var, name_, labels_, help_)                                            \
     struct metric var = {.name = name_, .labels = labels_, .help = help_, .kind = METRIC_GAUGE}
-#define METRIC_DEFINE_HISTOGRAM(var, name_, labels_, help_)                                 \
-    static _Atomic uint64_t var##_buckets[METRIC_BUCKETS];                                  \
-    struct metric var = {.name = name_, .labels = labels_, .help = help_,                   \
-                         .kind = METRIC_HISTOGRAM, .buckets = var##_buckets}
+#define METRIC_DEFINE_HISTOGRAM(var, name_, labels_, help_)                                        \
+    static _Atomic uint64_t var##_buckets[METRIC_BUCKETS];                                         \
+    struct metric var = {.name = name_,                                                            \
+                         .labels = labels_,                                                        \
+                         .help = help_,                                                            \
+                         .kind = METRIC_HISTOGRAM,                                                 \
+                         .buckets = var##_buckets}
 
 void metric_register(struct metric *metric); /* twice is harmless */
 

@@ -1,5 +1,5 @@
-/* Memory by lifetime: a pool hands out memory that is freed all at once. One pool a connection, one a
- * request. Not thread-safe: a pool belongs to whoever runs its request at the moment. */
+/* Memory by lifetime: a pool hands out memory that is freed all at once. One pool a connection, one
+ * a request. Not thread-safe: a pool belongs to whoever runs its request at the moment. */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 
@@ -8,10 +8,12 @@
 
 struct pool;
 
-/* chunk_bytes: the unit in which memory is taken from the heap (0: 4 KiB). NULL when out of memory. */
+/* chunk_bytes: the unit in which memory is taken from the heap (0: 4 KiB). NULL when out of memory.
+ */
 struct pool *pool_new(size_t chunk_bytes);
 void pool_free(struct pool *pool); /* NULL is fine */
-void pool_reset(struct pool *pool); /* frees all but the first chunk; every pointer handed out dies */
+void pool_reset(
+    struct pool *pool); /* frees all but the first chunk; every pointer handed out dies */
 
 /* Aligned to 16 bytes; NULL when out of memory or beyond the limit. pool_calloc zeroes. */
 void *pool_alloc(struct pool *pool, size_t size);

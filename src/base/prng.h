@@ -1,5 +1,5 @@
-/* A seeded pseudo-random generator (xoshiro256**, Blackman and Vigna 2018) for simulation and tests. Never
- * for secrets: those come from os/random.h. */
+/* A seeded pseudo-random generator (xoshiro256**, Blackman and Vigna 2018) for simulation and
+ * tests. Never for secrets: those come from os/random.h. */
 #ifndef BASE_PRNG_H
 #define BASE_PRNG_H
 

@@ -1,5 +1,5 @@
-/* A borrowed run of bytes. Whoever holds a slice does not own it; the comment beside each use says how
- * long the bytes live. Slices are not NUL-terminated. */
+/* A borrowed run of bytes. Whoever holds a slice does not own it; the comment beside each use says
+ * how long the bytes live. Slices are not NUL-terminated. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 
@@ -13,10 +13,10 @@ struct slice {
     size_t size;
 };
 
-#define SLICE_EMPTY ((struct slice){NULL, 0})
+#define SLICE_EMPTY      ((struct slice){NULL, 0})
 #define SLICE_LITERAL(s) ((struct slice){(const uint8_t *)(s), sizeof(s) - 1})
 /* For printf: printf("%.*s", SLICE_PRINT(s)). */
-#define SLICE_PRINT(s) (int)(s).size, (const char *)(s).data
+#define SLICE_PRINT(s)   (int)(s).size, (const char *)(s).data
 
 static inline struct slice slice_of(const void *data, size_t size) {
     return (struct slice){(const uint8_t *)data, size};

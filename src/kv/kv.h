@@ -1,12 +1,13 @@
-/* The ordered store: byte strings to byte strings, in several spaces, with atomic batches, snapshots in
- * iterators, counters by merging, and a flush that makes everything durable together.
+/* The ordered store: byte strings to byte strings, in several spaces, with atomic batches,
+ * snapshots in iterators, counters by merging, and a flush that makes everything durable together.
  *
- * Two implementations of one header: RocksDB (kv_rocks.c), its own write-ahead log off, and an ordered map
- * in memory (kv_mem.c) for simulation and as oracle. Durability contract of both: after a crash the store is
- * the state after some prefix of the kv_write calls, across all spaces, which includes everything before the
- * last kv_flush that returned 0. It may be newer than that flush.
+ * Two implementations of one header: RocksDB (kv_rocks.c), its own write-ahead log off, and an
+ * ordered map in memory (kv_mem.c) for simulation and as oracle. Durability contract of both: after
+ * a crash the store is the state after some prefix of the kv_write calls, across all spaces, which
+ * includes everything before the last kv_flush that returned 0. It may be newer than that flush.
  *
- * Thread-safe. Reads may block on disk. Keys are at most KV_KEY_MAX bytes, ordered as unsigned bytes. */
+ * Thread-safe. Reads may block on disk. Keys are at most KV_KEY_MAX bytes, ordered as unsigned
+ * bytes. */
 #ifndef KV_KV_H
 #define KV_KV_H
 
@@ -31,11 +32,12 @@ struct kv_options {
     bool create;
 };
 
-/* RocksDB in directory path. CORRUPT or BAD_FORMAT with a logged explanation when it cannot be opened. */
+/* RocksDB in directory path. CORRUPT or BAD_FORMAT with a logged explanation when it cannot be
+ * opened. */
 int kv_open_rocks(const char *path, const struct kv_options *options, struct kv **ret);
 
-/* The twin. A kv_mem_disk outlives the stores opened on it; closing without a flush is a crash: the next
- * open sees a prefix drawn from random (NULL: exactly the last flush). */
+/* The twin. A kv_mem_disk outlives the stores opened on it; closing without a flush is a crash: the
+ * next open sees a prefix drawn from random (NULL: exactly the last flush). */
 struct kv_mem_disk;
 struct kv_mem_disk *kv_mem_disk_new(void);
 void kv_mem_disk_free(struct kv_mem_disk *disk);
@@ -51,20 +53,22 @@ struct kv_value {
 void kv_value_done(struct kv_value *value);
 #define CLEANUP_KV_VALUE CLEANUP(kv_value_done)
 
-/* NOT_FOUND when absent. A counter row (written by kv_batch_add) reads as 8 bytes, little-endian. */
+/* NOT_FOUND when absent. A counter row (written by kv_batch_add) reads as 8 bytes, little-endian.
+ */
 int kv_get(struct kv *kv, enum kv_space space, struct slice key, struct kv_value *ret);
 /* The same from memory only: AGAIN when a disk read would be needed. */
 int kv_get_nowait(struct kv *kv, enum kv_space space, struct slice key, struct kv_value *ret);
 /* 0 when absent. */
 int kv_get_counter(struct kv *kv, enum kv_space space, struct slice key, int64_t *ret);
 
-/* Batches. Later operations on a key win over earlier ones in the batch. A batch belongs to one thread.
- * Out of memory sets a flag that kv_write reports. */
+/* Batches. Later operations on a key win over earlier ones in the batch. A batch belongs to one
+ * thread. Out of memory sets a flag that kv_write reports. */
 struct kv_batch *kv_batch_new(struct kv *kv);
 void kv_batch_free(struct kv_batch *batch);
 void kv_batch_clear(struct kv_batch *batch);
 uint32_t kv_batch_count(const struct kv_batch *batch);
-void kv_batch_put(struct kv_batch *batch, enum kv_space space, struct slice key, struct slice value);
+void kv_batch_put(struct kv_batch *batch, enum kv_space space, struct slice key,
+                  struct slice value);
 void kv_batch_delete(struct kv_batch *batch, enum kv_space space, struct slice key);
 /* Deletes [first, end). */
 void kv_batch_delete_range(struct kv_batch *batch, enum kv_space space, struct slice first,
@@ -79,8 +83,8 @@ int kv_flush(struct kv *kv);
 /* A consistent copy (hard links where possible) in a new directory. UNSUPPORTED on the twin. */
 int kv_checkpoint(struct kv *kv, const char *path);
 
-/* Iterators see the state at their creation. Bounds: [lower, upper), an empty upper means no end. The
- * bounds are copied. Keys and values are valid until the next move. */
+/* Iterators see the state at their creation. Bounds: [lower, upper), an empty upper means no end.
+ * The bounds are copied. Keys and values are valid until the next move. */
 struct kv_iter *kv_iter_new(struct kv *kv, enum kv_space space, struct slice lower,
                             struct slice upper);
 void kv_iter_free(struct kv_iter *iter);

@@ -1,8 +1,9 @@
-/* The node's write-ahead log: records of all groups, appended in batches, one write and one sync a batch,
- * into recycled, pre-written segments (log_format.h). Knows nothing of what records mean.
+/* The node's write-ahead log: records of all groups, appended in batches, one write and one sync a
+ * batch, into recycled, pre-written segments (log_format.h). Knows nothing of what records mean.
  *
- * Threads: log_append, log_tail and log_release by one committing thread at a time or under its care (release may
- * come from the maintenance thread while appends go on: the log locks inside); log_stats from any thread. */
+ * Threads: log_append, log_tail and log_release by one committing thread at a time or under its
+ * care (release may come from the maintenance thread while appends go on: the log locks inside);
+ * log_stats from any thread. */
 #ifndef LOG_LOG_H
 #define LOG_LOG_H
 
@@ -32,9 +33,11 @@ struct log_position {
 };
 
 struct log_options {
-    uint64_t segment_bytes;  /* default 4 MiB; a record must fit: LOG_RECORD_MAX(segment_bytes) */
-    uint32_t spare_segments; /* pre-written segments kept when idle beside the active one (default 1) */
-    uint32_t segments_max;   /* more than this many unreleased segments: log_append answers BUSY (default 64) */
+    uint64_t segment_bytes; /* default 4 MiB; a record must fit: LOG_RECORD_MAX(segment_bytes) */
+    uint32_t
+        spare_segments; /* pre-written segments kept when idle beside the active one (default 1) */
+    uint32_t segments_max;     /* more than this many unreleased segments: log_append answers BUSY
+                                  (default 64) */
     const uint8_t *cluster_id; /* 16 bytes, bound into every segment; a foreign one is refused */
 };
 #define LOG_RECORD_MAX(segment_bytes) ((segment_bytes) / 2)
@@ -44,24 +47,26 @@ int log_open(struct os_env *env, const char *path, const struct log_options *opt
              struct log **ret);
 void log_close(struct log *log);
 
-/* Calls fn for every record that is still held, in order, before the first log_append. A torn tail (the last
- * batch, never acknowledged) ends it quietly and is overwritten by later appends; damage to anything that was
- * acknowledged answers CORRUPT after logging file and offset, and the log refuses appends. Payload is valid
- * during the call. */
+/* Calls fn for every record that is still held, in order, before the first log_append. A torn tail
+ * (the last batch, never acknowledged) ends it quietly and is overwritten by later appends; damage
+ * to anything that was acknowledged answers CORRUPT after logging file and offset, and the log
+ * refuses appends. Payload is valid during the call. */
 int log_recover(struct log *log,
                 int (*fn)(void *arg, const struct log_record *record, struct slice payload,
                           struct log_position position),
                 void *arg);
 
-/* Appends count records in order with as few writes as segments touched, then syncs: all are durable when it
- * returns 0. NO_SPACE and BUSY: nothing was appended and the log is intact. Any other error is fatal: the
- * state of the disk is unknown, every later call answers CRASHED, and the process must stop. */
+/* Appends count records in order with as few writes as segments touched, then syncs: all are
+ * durable when it returns 0. NO_SPACE and BUSY: nothing was appended and the log is intact. Any
+ * other error is fatal: the state of the disk is unknown, every later call answers CRASHED, and the
+ * process must stop. */
 int log_append(struct log *log, const struct log_record *records, int count);
 
 /* Where the next record will go. */
 struct log_position log_tail(struct log *log);
 
-/* Everything before position is no longer needed: whole segments before it become spares or are deleted. */
+/* Everything before position is no longer needed: whole segments before it become spares or are
+ * deleted. */
 int log_release(struct log *log, struct log_position position);
 /* Deletes spares beyond options.spare_segments (called when idle). */
 int log_trim(struct log *log);

@@ -1,5 +1,5 @@
-/* Keys of the rows in KV_META. Every row starts with a table byte; numbers are big-endian so that byte order
- * is numeric order.
+/* Keys of the rows in KV_META. Every row starts with a table byte; numbers are big-endian so that
+ * byte order is numeric order.
  *
  *   's' name                         system row ("schema", "sequence", "bucket_next", "cluster")
  *   'b' bucket:8                     bucket record
@@ -7,14 +7,14 @@
  *   'l' key_id 00 name               alias local to an access key -> bucket:8
  *   'k' key_id                       access key record
  *   'p' bucket:8 key_id              permission flags of a key on a bucket
- *   'o' bucket:8 key                 current object: object record (key is raw: the row ends with it)
- *   'v' bucket:8 esc(key) ~version:8 older versions, newest first (reserved: versioning)
- *   'u' bucket:8 esc(key) upload:16  multipart upload: upload record
- *   'm' upload:16 part:2             part record
- *   'c' bucket:8 counter:1           counters (kv_batch_add): 'o' objects, 'y' bytes, 'u' uploads, 'z' bytes in uploads
- *   'r' body:16                      extra references of a run of bodies, by its first id (counter row; absent = none)
- *   'd' upload:16                    completed upload: (bucket, key, etag) for an idempotent second Complete; swept
- *   'f' ...                          file systems (reserved)
+ *   'o' bucket:8 key                 current object: object record (key is raw: the row ends with
+ * it) 'v' bucket:8 esc(key) ~version:8 older versions, newest first (reserved: versioning) 'u'
+ * bucket:8 esc(key) upload:16  multipart upload: upload record 'm' upload:16 part:2 part record 'c'
+ * bucket:8 counter:1           counters (kv_batch_add): 'o' objects, 'y' bytes, 'u' uploads, 'z'
+ * bytes in uploads 'r' body:16                      extra references of a run of bodies, by its
+ * first id (counter row; absent = none) 'd' upload:16                    completed upload: (bucket,
+ * key, etag) for an idempotent second Complete; swept 'f' ...                          file systems
+ * (reserved)
  *
  * esc(): 00 becomes 00 FF, the end is 00 01, so that esc(a) < esc(b) exactly when a < b. */
 #ifndef META_KEYS_FORMAT_H
@@ -47,7 +47,7 @@ enum keys_counter {
 };
 
 #define KEYS_OBJECT_KEY_MAX 1024 /* S3's limit on a key */
-#define KEYS_OBJECT_PREFIX 9     /* 'o' bucket:8 */
+#define KEYS_OBJECT_PREFIX  9    /* 'o' bucket:8 */
 
 /* Each appends to out (usually cleared before). */
 void keys_system(struct buf *out, const char *name);
@@ -67,7 +67,8 @@ void keys_completed(struct buf *out, const uint8_t *upload_id);
 /* The smallest string above every string that starts with prefix; empty when there is none. */
 void keys_prefix_end(struct buf *out, struct slice prefix);
 
-/* Takes an upload row's key apart. The object key is appended to out unescaped. False when malformed. */
+/* Takes an upload row's key apart. The object key is appended to out unescaped. False when
+ * malformed. */
 bool keys_parse_upload(struct slice row_key, uint64_t *ret_bucket, struct buf *out_key,
                        const uint8_t **ret_upload_id);
 bool keys_parse_object(struct slice row_key, uint64_t *ret_bucket, struct slice *ret_key);

@@ -1,14 +1,17 @@
 /* Names: transactions over the ordered store, made durable by the log.
  *
- * A transaction takes latches on the keys concerned (shared or exclusive, in one order, so never a deadlock),
- * reads, builds an entry (puts, deletes, adds, bodies), proposes it, and is done when the entry is durable and
- * applied; then its latches are released. Conditions are decided inside, so they are linearizable.
+ * A transaction takes latches on the keys concerned (shared or exclusive, in one order, so never a
+ * deadlock), reads, builds an entry (puts, deletes, adds, bodies), proposes it, and is done when
+ * the entry is durable and applied; then its latches are released. Conditions are decided inside,
+ * so they are linearizable.
  *
- * The engine behind it (meta/engine.h) is an interface: the built-in one is log + kv with one voter; a consensus
- * group implements the same propose-and-apply later, and nothing above this header changes.
+ * The engine behind it (meta/engine.h) is an interface: the built-in one is log + kv with one
+ * voter; a consensus group implements the same propose-and-apply later, and nothing above this
+ * header changes.
  *
- * Threads: meta_run from any thread. Callbacks run on the transaction's home executor. meta_commit_turn and
- * recovery: the commit thread (meta_start runs one), or the simulator by hand. */
+ * Threads: meta_run from any thread. Callbacks run on the transaction's home executor.
+ * meta_commit_turn and recovery: the commit thread (meta_start runs one), or the simulator by hand.
+ */
 #ifndef META_META_H
 #define META_META_H
 
@@ -22,13 +25,15 @@
 
 struct meta;
 
-/* Where entries' bodies go: implemented by data/, wired by object/ (see data/data.h for the meaning of each). */
+/* Where entries' bodies go: implemented by data/, wired by object/ (see data/data.h for the meaning
+ * of each). */
 struct meta_sink {
     void *ctx;
     int (*head)(void *ctx, struct kv_batch *batch, struct body_id id, struct slice row_key,
                 struct slice row_value, struct slice body, bool replay);
     int (*commit)(void *ctx, struct kv_batch *batch, struct body_id first, uint64_t count);
-    int (*release)(void *ctx, struct kv_batch *batch, struct body_id first, uint64_t count, bool head);
+    int (*release)(void *ctx, struct kv_batch *batch, struct body_id first, uint64_t count,
+                   bool head);
     int (*config)(void *ctx, struct kv_batch *batch, struct slice row_key, struct slice row_value,
                   uint64_t sequence);
     int (*turn_end)(void *ctx, struct kv_batch *batch);
@@ -43,11 +48,13 @@ struct meta_sink {
 struct meta_options {
     const char *log_path;
     struct log_options log;
-    uint64_t checkpoint_log_bytes;  /* held log that starts a checkpoint (default 32 MiB) */
-    uint64_t checkpoint_idle_ms;    /* quiet time after which the tail is checkpointed (default 10 s) */
-    uint64_t turn_bytes_max;        /* log bytes of one turn (default 1 MiB, at most half a segment) */
-    void (*fatal)(void *ctx, int err); /* fail-stop: a write's durability is unknown. Must not return in
-                                          production; the simulator's does and the store answers CRASHED */
+    uint64_t checkpoint_log_bytes; /* held log that starts a checkpoint (default 32 MiB) */
+    uint64_t
+        checkpoint_idle_ms;  /* quiet time after which the tail is checkpointed (default 10 s) */
+    uint64_t turn_bytes_max; /* log bytes of one turn (default 1 MiB, at most half a segment) */
+    void (*fatal)(void *ctx,
+                  int err); /* fail-stop: a write's durability is unknown. Must not return in
+                               production; the simulator's does and the store answers CRASHED */
     void *fatal_ctx;
 };
 
@@ -82,16 +89,17 @@ struct meta_latch {
 };
 
 struct meta_txn;
-/* Runs once all latches are held, on the home executor (at once if none had to be waited for). Reads rows, fills the
- * entry with the meta_txn_ functions. 0: propose it (an empty one completes at once); negative: give up, done gets
- * this code. */
+/* Runs once all latches are held, on the home executor (at once if none had to be waited for).
+ * Reads rows, fills the entry with the meta_txn_ functions. 0: propose it (an empty one completes
+ * at once); negative: give up, done gets this code. */
 typedef int (*meta_txn_fn)(struct meta_txn *txn, void *arg);
-/* Runs on the home executor after the entry is durable and applied (0), or not (negative: nothing happened, except
- * CRASHED: unknown). The txn is freed after it returns. */
+/* Runs on the home executor after the entry is durable and applied (0), or not (negative: nothing
+ * happened, except CRASHED: unknown). The txn is freed after it returns. */
 typedef void (*meta_done_fn)(void *arg, int err);
 
 struct meta_request {
-    const struct meta_latch *latches; /* in any order, duplicates allowed (the stronger mode wins); copied */
+    const struct meta_latch
+        *latches; /* in any order, duplicates allowed (the stronger mode wins); copied */
     uint32_t latch_count;
     meta_txn_fn fn;
     meta_done_fn done;
@@ -101,15 +109,15 @@ struct meta_request {
 /* Always ends in exactly one call of done; a refused one (overload: BUSY) also through done. */
 void meta_run(struct meta *meta, const struct meta_request *request);
 
-/* Inside fn. Slices are copied into the entry, except bodies, which must live until done. Failures are remembered
- * and turn into the transaction's result. */
+/* Inside fn. Slices are copied into the entry, except bodies, which must live until done. Failures
+ * are remembered and turn into the transaction's result. */
 void meta_txn_put(struct meta_txn *txn, struct slice key, struct slice value);
 void meta_txn_delete(struct meta_txn *txn, struct slice key);
 void meta_txn_delete_range(struct meta_txn *txn, struct slice first, struct slice end);
 void meta_txn_add(struct meta_txn *txn, struct slice key, int64_t delta);
 /* Puts the row and writes its head record (with the body bytes, possibly none). */
-void meta_txn_put_head(struct meta_txn *txn, struct slice key, struct slice value, struct body_id id,
-                       struct slice body);
+void meta_txn_put_head(struct meta_txn *txn, struct slice key, struct slice value,
+                       struct body_id id, struct slice body);
 /* Writes a head record without a row of its own (small part of an upload): origin as given. */
 void meta_txn_head_only(struct meta_txn *txn, struct slice origin_key, struct slice origin_value,
                         struct body_id id, struct slice body);
@@ -125,14 +133,15 @@ struct meta *meta_txn_meta(struct meta_txn *txn);
 
 /* ---- watching: a cache above is told of rows before their writers are acknowledged ---- */
 
-/* fn is called on the commit thread for each put (value non-empty) or delete (value empty) of a row whose key starts
- * with one of the table bytes, after the rows are readable. At most 8 watchers; set before meta_recover, which reports
- * nothing: read the tables after it. */
+/* fn is called on the commit thread for each put (value non-empty) or delete (value empty) of a row
+ * whose key starts with one of the table bytes, after the rows are readable. At most 8 watchers;
+ * set before meta_recover, which reports nothing: read the tables after it. */
 void meta_watch(struct meta *meta, const char *tables,
                 void (*fn)(void *arg, struct slice key, struct slice value), void *arg);
 
-/* Runs fn on the commit thread at a turn's boundary with a batch that is then written; blocks until done. For
- * data_set_local_runner. Called from the commit thread itself or without a started thread it runs at once. */
+/* Runs fn on the commit thread at a turn's boundary with a batch that is then written; blocks until
+ * done. For data_set_local_runner. Called from the commit thread itself or without a started thread
+ * it runs at once. */
 int meta_run_local(struct meta *meta, int (*fn)(void *arg, struct kv_batch *batch), void *arg);
 
 struct meta_stats {

@@ -1,7 +1,8 @@
 /* Values of the rows in KV_META as structs, and their encoding: a version byte, then fields as
- * (tag varint, length-prefixed or varint value), so that a newer version adds fields without changing the format.
- * Unknown tags below 128 are an error (they change the meaning), from 128 on they are kept and written back.
- * Decoded slices point into the input. Encoders append to a buf. Golden files: test/unit/meta/golden/. */
+ * (tag varint, length-prefixed or varint value), so that a newer version adds fields without
+ * changing the format. Unknown tags below 128 are an error (they change the meaning), from 128 on
+ * they are kept and written back. Decoded slices point into the input. Encoders append to a buf.
+ * Golden files: test/unit/meta/golden/. */
 #ifndef META_RECORDS_H
 #define META_RECORDS_H
 
@@ -23,9 +24,9 @@ enum checksum_type { CHECKSUM_FULL_OBJECT = 0, CHECKSUM_COMPOSITE = 1 };
 #define CHECKSUM_SIZE_MAX 32
 
 struct checksum {
-    uint8_t algorithm; /* enum checksum_algorithm */
-    uint8_t type;      /* enum checksum_type */
-    uint8_t size;      /* bytes of value: 4, 4, 8, 20, 32; 0 when none */
+    uint8_t algorithm;                /* enum checksum_algorithm */
+    uint8_t type;                     /* enum checksum_type */
+    uint8_t size;                     /* bytes of value: 4, 4, 8, 20, 32; 0 when none */
     uint8_t value[CHECKSUM_SIZE_MAX]; /* big-endian for CRCs, as on the wire before base64 */
 };
 
@@ -41,8 +42,8 @@ struct body_run {
     struct body_id first;
     uint32_t block_bytes; /* every block but the last has this size */
     uint32_t block_count;
-    uint64_t size;        /* bytes of the run */
-    uint64_t skip;        /* bytes to skip at its start (UploadPartCopy by reference); 0 usually */
+    uint64_t size; /* bytes of the run */
+    uint64_t skip; /* bytes to skip at its start (UploadPartCopy by reference); 0 usually */
 };
 
 struct object_part {
@@ -50,11 +51,13 @@ struct object_part {
     uint64_t size;
     uint8_t md5[16];
     struct checksum checksum;
-    struct body_run run;       /* block_count 0: the part's bytes are the inline body below */
-    struct body_id inline_id;  /* head record whose body is the part (small part), else BODY_ID_NONE */
+    struct body_run run; /* block_count 0: the part's bytes are the inline body below */
+    struct body_id
+        inline_id; /* head record whose body is the part (small part), else BODY_ID_NONE */
 };
 
-struct header_pair { /* user metadata: name in lower case without "x-amz-meta-", value byte for byte */
+struct header_pair { /* user metadata: name in lower case without "x-amz-meta-", value byte for byte
+                      */
     struct slice name;
     struct slice value;
 };
@@ -74,7 +77,7 @@ struct object_headers {
 };
 
 struct object_record {
-    uint64_t sequence;   /* order of commits: greater is newer; from meta_sequence() */
+    uint64_t sequence; /* order of commits: greater is newer; from meta_sequence() */
     int64_t modified_ms;
     uint64_t size;
     struct etag etag;
@@ -83,20 +86,21 @@ struct object_record {
     struct object_headers headers;
     const struct object_part *parts; /* large or multipart; NULL when inline */
     uint32_t part_count;
-    bool multipart; /* created by CompleteMultipartUpload: parts are visible to clients */
-    struct slice owner; /* access key id or canonical id of the writer; may be empty */
-    struct slice tags;  /* reserved: encoded tag set */
-    struct slice acl;   /* reserved */
-    struct slice lock;  /* reserved: retention and legal hold */
+    bool multipart;          /* created by CompleteMultipartUpload: parts are visible to clients */
+    struct slice owner;      /* access key id or canonical id of the writer; may be empty */
+    struct slice tags;       /* reserved: encoded tag set */
+    struct slice acl;        /* reserved */
+    struct slice lock;       /* reserved: retention and legal hold */
     struct slice encryption; /* reserved */
     struct slice version_id; /* reserved: empty is the null version */
-    struct slice unknown; /* fields of newer versions, as found; written back */
+    struct slice unknown;    /* fields of newer versions, as found; written back */
 };
 
 void object_record_encode(struct buf *out, const struct object_record *record);
 /* Arrays come from pool. CORRUPT when malformed. */
 int object_record_decode(struct slice value, struct pool *pool, struct object_record *ret);
-/* Only sequence, modified_ms, size, etag, checksum, storage class and owner: no pool, for listings. */
+/* Only sequence, modified_ms, size, etag, checksum, storage class and owner: no pool, for listings.
+ */
 int object_record_peek(struct slice value, struct object_record *ret);
 
 struct upload_record {
@@ -138,13 +142,13 @@ int completed_record_decode(struct slice value, struct completed_record *ret);
 struct bucket_record {
     uint64_t id;
     int64_t created_ms;
-    struct slice name;         /* the alias it was created under: for messages and rebuild */
-    struct slice owner;        /* access key id that created it; empty: the operator */
-    struct slice location;     /* LocationConstraint as given; empty: none */
-    uint64_t quota_bytes;      /* 0: none */
+    struct slice name;     /* the alias it was created under: for messages and rebuild */
+    struct slice owner;    /* access key id that created it; empty: the operator */
+    struct slice location; /* LocationConstraint as given; empty: none */
+    uint64_t quota_bytes;  /* 0: none */
     uint64_t quota_objects;
-    uint32_t group;            /* consensus group of its rows (0 on a single node) */
-    uint8_t versioning;        /* reserved: 0 never, 1 enabled, 2 suspended */
+    uint32_t group;     /* consensus group of its rows (0 on a single node) */
+    uint8_t versioning; /* reserved: 0 never, 1 enabled, 2 suspended */
     struct slice unknown;
 };
 void bucket_record_encode(struct buf *out, const struct bucket_record *record);
@@ -152,11 +156,11 @@ int bucket_record_decode(struct slice value, struct bucket_record *ret);
 
 enum access_key_flags { ACCESS_KEY_CREATE_BUCKET = 1, ACCESS_KEY_DISABLED = 2 };
 struct access_key_record {
-    struct slice id;     /* GK + 24 hex digits, or an imported AWS-shaped id */
+    struct slice id; /* GK + 24 hex digits, or an imported AWS-shaped id */
     struct slice secret;
     struct slice name;
     int64_t created_ms;
-    int64_t expires_ms;  /* 0: never */
+    int64_t expires_ms; /* 0: never */
     uint32_t flags;
     struct slice unknown;
 };

@@ -1,6 +1,6 @@
-/* Event loops: one thread each, epoll underneath, nothing blocks inside. A loop is also an executor: tasks posted from any
- * thread run on it (one eventfd wake for many). A turn: timers, descriptors (with a budget each), posted tasks, then the
- * before-sleep hooks. */
+/* Event loops: one thread each, epoll underneath, nothing blocks inside. A loop is also an
+ * executor: tasks posted from any thread run on it (one eventfd wake for many). A turn: timers,
+ * descriptors (with a budget each), posted tasks, then the before-sleep hooks. */
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
 
@@ -35,7 +35,8 @@ struct loop_timer {
     uint64_t due_us;
     void (*fire)(struct loop_timer *timer);
 };
-void loop_timer_set(struct loop *loop, struct loop_timer *timer, uint64_t delay_us); /* again: moves it */
+void loop_timer_set(struct loop *loop, struct loop_timer *timer,
+                    uint64_t delay_us);                             /* again: moves it */
 void loop_timer_clear(struct loop *loop, struct loop_timer *timer); /* harmless when not set */
 
 #endif

@@ -1,5 +1,6 @@
-/* The worker pool: a bounded number of threads for disk and hashing. An executor: tasks run in the order posted, as
- * threads become free. Queue length is bounded by its users (each request has at most one task in flight). */
+/* The worker pool: a bounded number of threads for disk and hashing. An executor: tasks run in the
+ * order posted, as threads become free. Queue length is bounded by its users (each request has at
+ * most one task in flight). */
 #ifndef NET_WORKER_H
 #define NET_WORKER_H
 

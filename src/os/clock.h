@@ -1,5 +1,5 @@
-/* Time. Real (os_clock_real) or simulated (a struct that the simulator moves). Wall-clock time is only ever
- * shown to people and compared with signatures; it orders nothing. */
+/* Time. Real (os_clock_real) or simulated (a struct that the simulator moves). Wall-clock time is
+ * only ever shown to people and compared with signatures; it orders nothing. */
 #ifndef OS_CLOCK_H
 #define OS_CLOCK_H
 

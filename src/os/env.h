@@ -1,4 +1,5 @@
-/* The outside world of a node in one struct: what every module that touches disk, time or chance is given. */
+/* The outside world of a node in one struct: what every module that touches disk, time or chance is
+ * given. */
 #ifndef OS_ENV_H
 #define OS_ENV_H
 

@@ -1,10 +1,11 @@
-/* Files: the only door to disks. A file system is an object with a real implementation (os_fs_real) and a
- * simulated one (os/sim_fs.h) which loses, tears, reorders and corrupts what was not synced.
+/* Files: the only door to disks. A file system is an object with a real implementation (os_fs_real)
+ * and a simulated one (os/sim_fs.h) which loses, tears, reorders and corrupts what was not synced.
  *
- * All calls block and are meant for the log thread, workers and maintenance, except os_file_read_nowait.
- * Any thread may use a file; calls on disjoint ranges do not disturb each other. Errors are -HL_ERR_...
- * Durability: bytes are durable after os_file_sync returns 0; a new or renamed name after os_dir_sync of its
- * directory. A failed sync leaves the file's state unknown: the caller must stop the store (fail-stop). */
+ * All calls block and are meant for the log thread, workers and maintenance, except
+ * os_file_read_nowait. Any thread may use a file; calls on disjoint ranges do not disturb each
+ * other. Errors are -HL_ERR_... Durability: bytes are durable after os_file_sync returns 0; a new
+ * or renamed name after os_dir_sync of its directory. A failed sync leaves the file's state
+ * unknown: the caller must stop the store (fail-stop). */
 #ifndef OS_FILE_H
 #define OS_FILE_H
 
@@ -39,7 +40,8 @@ struct os_fs_ops {
     int (*mkdir)(struct os_fs *fs, const char *path); /* mode 0700; EXISTS when there */
     int (*rmdir)(struct os_fs *fs, const char *path);
     int (*dir_sync)(struct os_fs *fs, const char *path);
-    /* Calls fn for each entry but . and .., in no order; a non-zero result stops and is returned. */
+    /* Calls fn for each entry but . and .., in no order; a non-zero result stops and is returned.
+     */
     int (*list)(struct os_fs *fs, const char *path,
                 int (*fn)(const char *name, bool is_dir, void *arg), void *arg);
     int (*space)(struct os_fs *fs, const char *path, struct os_space *ret);
@@ -69,7 +71,8 @@ struct os_file {
 /* The real one; static, never freed. */
 struct os_fs *os_fs_real(void);
 
-static inline int os_open(struct os_fs *fs, const char *path, unsigned flags, struct os_file **ret) {
+static inline int os_open(struct os_fs *fs, const char *path, unsigned flags,
+                          struct os_file **ret) {
     return fs->ops->open(fs, path, flags, ret);
 }
 static inline int os_unlink(struct os_fs *fs, const char *path) {
@@ -94,12 +97,13 @@ static inline int os_list(struct os_fs *fs, const char *path,
 static inline int os_space(struct os_fs *fs, const char *path, struct os_space *ret) {
     return fs->ops->space(fs, path, ret);
 }
-static inline int os_stat(struct os_fs *fs, const char *path, uint64_t *ret_size, bool *ret_is_dir) {
+static inline int os_stat(struct os_fs *fs, const char *path, uint64_t *ret_size,
+                          bool *ret_is_dir) {
     return fs->ops->stat(fs, path, ret_size, ret_is_dir);
 }
 
-/* Reads up to size bytes; *ret_size is less only at the end of the file. Interrupted and short reads are
- * continued inside. */
+/* Reads up to size bytes; *ret_size is less only at the end of the file. Interrupted and short
+ * reads are continued inside. */
 static inline int os_file_read(struct os_file *f, uint64_t off, void *data, size_t size,
                                size_t *ret_size) {
     return f->ops->read(f, off, data, size, ret_size);
@@ -131,7 +135,8 @@ static inline int os_file_size(struct os_file *f, uint64_t *ret) {
 static inline int os_file_punch(struct os_file *f, uint64_t off, uint64_t size) {
     return f->ops->punch(f, off, size);
 }
-/* Exclusive lock of the open file description (OFD), held until close: -HL_ERR_LOCKED when another has it. */
+/* Exclusive lock of the open file description (OFD), held until close: -HL_ERR_LOCKED when another
+ * has it. */
 static inline int os_file_lock(struct os_file *f) {
     return f->ops->lock(f);
 }
@@ -148,8 +153,8 @@ static inline void os_file_close(struct os_file *f) {
 
 /* mkdir -p, syncing each parent that was changed. */
 int os_mkdir_all(struct os_fs *fs, const char *path);
-/* Writes a whole small file so that after a crash either the old or the new content is there: temporary
- * name in the same directory, sync, rename, sync of the directory. */
+/* Writes a whole small file so that after a crash either the old or the new content is there:
+ * temporary name in the same directory, sync, rename, sync of the directory. */
 int os_file_replace(struct os_fs *fs, const char *path, const void *data, size_t size);
 /* Reads a whole small file (at most size_max, else LIMIT) into heap memory with a NUL appended. */
 int os_file_load(struct os_fs *fs, const char *path, size_t size_max, uint8_t **ret_data,

@@ -7,10 +7,12 @@
 
 struct s3;
 struct s3_options {
-    const char *region;        /* default "us-east-1"... announced by GetBucketLocation and x-amz-bucket-region */
+    const char
+        *region; /* default "us-east-1"... announced by GetBucketLocation and x-amz-bucket-region */
     bool region_strict;
-    const char *root_domain;   /* ".s3.local": virtual-host style besides path style; NULL: path style, and any Host whose
-                                  first label is a bucket of "s3." or "localhost" hosts */
+    const char
+        *root_domain; /* ".s3.local": virtual-host style besides path style; NULL: path style, and
+                         any Host whose first label is a bucket of "s3." or "localhost" hosts */
     struct executor *workers;
 };
 int s3_new(struct object_store *store, const struct s3_options *options, struct s3 **ret);
