@@ -96,6 +96,13 @@ struct object_record {
     struct slice unknown;    /* fields of newer versions, as found; written back */
 };
 
+/* The row of an object ends with the id of its head record. The head record itself holds the row as
+ * its origin without that field, because the record's own id says it: split takes it off (value
+ * unchanged when it does not end so), append puts it back, e.g. in a rebuild. */
+#define OBJECT_HEAD_FIELD_SIZE 18
+void object_record_append_head(struct buf *out, struct body_id head);
+struct slice object_record_split_head(struct slice value, struct body_id head);
+
 void object_record_encode(struct buf *out, const struct object_record *record);
 /* Arrays come from pool. CORRUPT when malformed. */
 int object_record_decode(struct slice value, struct pool *pool, struct object_record *ret);

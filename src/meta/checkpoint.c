@@ -1,0 +1,172 @@
+/* Recovery and checkpoints of the built-in engine.
+ *
+ * A checkpoint makes everything applied up to a position of the log durable elsewhere (volumes
+ * synced, kv flushed) and then releases the log before it. Recovery replays what the log still
+ * holds: entries that the kv lacks are applied, entries that it has are verified, because the kv
+ * may have been flushed by itself before the volumes were. Both may be cut by a crash anywhere and
+ * are simply done again. */
+#include <time.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/logger.h"
+#include "meta/engine_int.h"
+
+/* ---- recovery ---- */
+
+struct replay {
+    struct engine_local *e;
+    uint64_t next; /* index expected; 0 before the first record */
+    uint64_t applied_count;
+};
+
+static int replay_record(void *arg, const struct log_record *record, struct slice payload,
+                         struct log_position position) {
+    struct replay *replay = arg;
+    struct engine_local *e = replay->e;
+    if (record->kind != LOG_ENTRY) {
+        return 0; /* hard state: a single voter has none to restore */
+    }
+    uint64_t applied = atomic_load(&e->index);
+    bool gap = replay->next == 0 ? record->index > applied + 1 : record->index != replay->next;
+    if (gap) {
+        LOG_ERROR("meta",
+                  "the log continues at entry %llu where %llu was expected (segment %llu, "
+                  "offset %llu)",
+                  (unsigned long long)record->index,
+                  (unsigned long long)(replay->next == 0 ? applied + 1 : replay->next),
+                  (unsigned long long)position.segment, (unsigned long long)position.off);
+        return -HL_ERR_CORRUPT;
+    }
+    replay->next = record->index + 1;
+    bool known = record->index <= applied;
+    int err = known ? engine_verify_entry(e, payload) : engine_apply_entry(e, payload, true);
+    if (err < 0) {
+        return err;
+    }
+    FAILPOINT("meta.recover.entry");
+    replay->applied_count += !known;
+    return engine_apply_end(e, known ? applied : record->index);
+}
+
+int engine_recover(struct meta_engine *engine) {
+    struct engine_local *e = CONTAINER_OF(engine, struct engine_local, engine);
+    int err = engine_applied_load(e);
+    if (err < 0) {
+        return err;
+    }
+    struct replay replay = {.e = e};
+    err = log_recover(e->log, replay_record, &replay);
+    if (err < 0) {
+        LOG_ERROR("meta", "recovery stopped: %s", error_text(err));
+        return err;
+    }
+    atomic_store(&e->sequence, e->sequence_applied);
+    atomic_store(&e->append_us, os_mono_us(e->env->clock));
+    atomic_store(&e->dirty, replay.next != 0);
+    if (replay.next != 0) {
+        LOG_INFO("meta", "replayed the log: %llu entries applied, at entry %llu",
+                 (unsigned long long)replay.applied_count,
+                 (unsigned long long)atomic_load(&e->index));
+    }
+    return 0;
+}
+
+/* ---- checkpoints ---- */
+
+struct checkpoint {
+    struct engine_local *e;
+    struct log_position position;
+};
+
+static int checkpoint_begin(void *arg, struct kv_batch *batch) {
+    struct checkpoint *checkpoint = arg;
+    struct engine_local *e = checkpoint->e;
+    checkpoint->position = log_tail(e->log);
+    atomic_store(&e->dirty, false);
+    return e->sink.checkpoint_begin(e->sink.ctx, batch);
+}
+
+static int run_checkpoint(struct engine_local *e) {
+    struct checkpoint checkpoint = {.e = e};
+    int err = engine_run_local(&e->engine, checkpoint_begin, &checkpoint);
+    if (err < 0) {
+        return err;
+    }
+    FAILPOINT("meta.checkpoint.begun");
+    err = e->sink.checkpoint_sync(e->sink.ctx);
+    if (err < 0) {
+        return err;
+    }
+    FAILPOINT("meta.checkpoint.synced");
+    err = kv_flush(e->kv);
+    if (err < 0) {
+        return err;
+    }
+    FAILPOINT("meta.checkpoint.flushed");
+    err = log_release(e->log, checkpoint.position);
+    if (err < 0) {
+        return err;
+    }
+    FAILPOINT("meta.checkpoint.released");
+    return e->sink.checkpoint_done(e->sink.ctx);
+}
+
+int engine_checkpoint(struct meta_engine *engine) {
+    struct engine_local *e = CONTAINER_OF(engine, struct engine_local, engine);
+    pthread_mutex_lock(&e->checkpoint_mutex);
+    int err = atomic_load(&e->failed) ? -HL_ERR_CRASHED : run_checkpoint(e);
+    if (err == 0) {
+        atomic_fetch_add(&e->checkpoints, 1);
+        atomic_store(&e->checkpoint_last_ms, os_wall_ms(e->env->clock));
+    } else {
+        atomic_store(&e->dirty, true);
+    }
+    pthread_mutex_unlock(&e->checkpoint_mutex);
+    if (err == -HL_ERR_IO || err == -HL_ERR_CRASHED) {
+        return engine_fatal(e, err);
+    }
+    return err;
+}
+
+static bool idle_for_checkpoint(struct engine_local *e) {
+    uint64_t quiet_us = os_mono_us(e->env->clock) - atomic_load(&e->append_us);
+    return atomic_load(&e->dirty) && quiet_us >= e->options.checkpoint_idle_ms * 1000;
+}
+
+/* Waits until a checkpoint is due; false when stopping. */
+static bool wait_for_checkpoint(struct engine_local *e, bool *ret_idle) {
+    bool due = false;
+    pthread_mutex_lock(&e->mutex);
+    while (!e->stopping && !due) {
+        *ret_idle = idle_for_checkpoint(e);
+        due = e->checkpoint_wanted || *ret_idle;
+        if (!due) {
+            struct timespec until;
+            clock_gettime(CLOCK_MONOTONIC, &until);
+            until.tv_sec += 1;
+            pthread_cond_timedwait(&e->checkpoint_wake, &e->mutex, &until);
+        }
+    }
+    e->checkpoint_wanted = false;
+    bool stopping = e->stopping;
+    pthread_mutex_unlock(&e->mutex);
+    return !stopping;
+}
+
+void *engine_checkpoint_main(void *arg) {
+    struct engine_local *e = arg;
+    bool idle;
+    while (wait_for_checkpoint(e, &idle)) {
+        int err = engine_checkpoint(&e->engine);
+        if (err == 0 && idle) {
+            err = log_trim(e->log);
+        }
+        if (err < 0) {
+            LOG_WARN("meta", "checkpoint failed: %s; it will be tried again", error_text(err));
+            struct timespec pause = {1, 0};
+            nanosleep(&pause, NULL);
+        }
+    }
+    return NULL;
+}
