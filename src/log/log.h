@@ -1,9 +1,9 @@
 /* The node's write-ahead log: records of all groups, appended in batches, one write and one sync a
  * batch, into recycled, pre-written segments (log_format.h). Knows nothing of what records mean.
  *
- * Threads: log_append, log_tail and log_release by one committing thread at a time or under its
- * care (release may come from the maintenance thread while appends go on: the log locks inside);
- * log_stats from any thread. */
+ * Threads: log_append by one committing thread at a time; log_release, log_prepare, log_trim,
+ * log_tail and log_stats from any thread while appends go on (the log locks inside, never during
+ * the sync of an append). */
 #ifndef LOG_LOG_H
 #define LOG_LOG_H
 
@@ -65,9 +65,13 @@ int log_append(struct log *log, const struct log_record *records, int count);
 /* Where the next record will go. */
 struct log_position log_tail(struct log *log);
 
-/* Everything before position is no longer needed: whole segments before it become spares or are
- * deleted. */
+/* Everything before position is no longer needed: whole segments before it become spares (at most
+ * half of segments_max; log_trim deletes what is too much) or are deleted. An error is fatal, as in
+ * log_append. */
 int log_release(struct log *log, struct log_position position);
+/* Writes spares ahead of need until there are options.spare_segments. Called by the maintenance
+ * thread so that log_append seldom has to do it itself. NO_SPACE: nothing changed. */
+int log_prepare(struct log *log);
 /* Deletes spares beyond options.spare_segments (called when idle). */
 int log_trim(struct log *log);
 
