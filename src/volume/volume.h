@@ -87,6 +87,8 @@ int volume_slot_write(struct volume_slot *slot, const void *data, size_t size);
 int volume_slot_finish(struct volume_slot *slot, const struct volume_record *record,
                        struct volume_location *ret);
 void volume_slot_abort(struct volume_slot *slot); /* NULL is fine */
+/* Where the record will be. */
+void volume_slot_place(const struct volume_slot *slot, uint32_t *ret_volume, uint64_t *ret_off);
 
 /* Many small records with one write (the apply path): each record's whole body is given. On success
  * every ret_locations[i] is set; nothing is synced. */
@@ -136,11 +138,15 @@ struct volume_info {
     uint64_t bytes;      /* file size used: the append offset */
     uint64_t unfinished; /* offset of the oldest slot still open, or bytes */
     bool sealed;         /* takes no more records */
+    bool damaged;        /* its file header is unreadable: nothing in it can be read */
 };
 /* Calls fn for each volume, in ascending number. */
 int volume_each(struct volume_set *set, int (*fn)(void *arg, const struct volume_info *info),
                 void *arg);
 int volume_info(struct volume_set *set, uint32_t volume, struct volume_info *ret);
+/* New volumes get numbers of at least number, so that a number that the index knows (of a file
+ * whose creation a crash undid) is not given to another file. */
+void volume_number_at_least(struct volume_set *set, uint32_t number);
 /* No more appends to it. */
 void volume_seal(struct volume_set *set, uint32_t volume);
 /* Unlinks it; pinned readers go on. The caller guarantees that no durable index row points into it.
