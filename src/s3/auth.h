@@ -1,7 +1,7 @@
 /* Who sends this request, and is it signed by them? AWS Signature Version 4 (header, presigned URL)
- * over the raw bytes of the head; default deny. Pure: no clock, no socket, no store inside; secrets
- * come through a callback and never leave. Source: "Authenticating Requests (AWS Signature Version
- * 4)", Amazon S3 API Reference. */
+ * and presigned Signature Version 2, over the raw bytes of the head; default deny. Pure: no clock,
+ * no socket, no store inside; secrets come through a callback and never leave. Source:
+ * "Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference. */
 #ifndef S3_AUTH_H
 #define S3_AUTH_H
 
@@ -31,8 +31,9 @@ struct s3_auth {
 
 struct s3_auth_env {
     int64_t now_ms;
-    const char *region; /* announced region */
-    bool region_strict; /* refuse other regions */
+    const char *region;      /* announced region */
+    bool region_strict;      /* refuse other regions */
+    const char *root_domain; /* as for s3_uri_parse: SigV2 signs the bucket of the Host header */
     /* The secret of a key id into ret (size at most 128), or -HL_ERR_NO_SUCH_ACCESS_KEY; EXPIRED
      * when the key has. */
     int (*secret)(void *ctx, struct slice access_key, uint8_t ret[128], size_t *ret_size);
