@@ -1,0 +1,60 @@
+/* The program's log: each line is formatted on the stack and written with one write(2), so that
+ * lines of several threads do not mix. Under systemd (JOURNAL_STREAM is set) a priority prefix
+ * takes the place of the time. */
+#include "base/logger.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES_MAX 2048
+
+static _Atomic int logger_level = LOGGER_INFO;
+static _Atomic int logger_fd = 2;
+
+void logger_set_level(enum logger_level level) {
+    atomic_store(&logger_level, (int)level);
+}
+
+void logger_set_fd(int fd) {
+    atomic_store(&logger_fd, fd);
+}
+
+static size_t write_prefix(char *line, size_t size, enum logger_level level) {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    static const int priorities[] = {3, 4, 6, 7};
+    if (getenv("JOURNAL_STREAM") != NULL) {
+        return (size_t)snprintf(line, size, "<%d>", priorities[level]);
+    }
+    struct timespec now;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    size_t n = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &utc);
+    return n +
+           (size_t)snprintf(line + n, size - n, ".%03ldZ %s ", now.tv_nsec / 1000000, names[level]);
+}
+
+void logger_write(enum logger_level level, const char *area, const char *format, ...) {
+    if ((int)level > atomic_load_explicit(&logger_level, memory_order_relaxed)) {
+        return;
+    }
+    char line[LINE_BYTES_MAX];
+    size_t n = write_prefix(line, sizeof(line), level);
+    n += (size_t)snprintf(line + n, sizeof(line) - n, "%s: ", area);
+    va_list args;
+    va_start(args, format);
+    int more = vsnprintf(line + n, sizeof(line) - n, format, args);
+    va_end(args);
+    n = more < 0 ? n : MIN(n + (size_t)more, sizeof(line) - 2);
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)line[i] < 0x20) {
+            line[i] = ' '; /* one event is one line, whatever a client put into a name */
+        }
+    }
+    line[n++] = '\n';
+    ssize_t written = write(atomic_load(&logger_fd), line, n);
+    (void)written; /* there is nowhere to report it */
+}
