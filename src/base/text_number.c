@@ -1,5 +1,5 @@
 /* Numbers, sizes and durations as people write them in configuration and on command lines. Pure
- * functions; everything that does not fit 64 bits is refused, nothing wraps. */
+ * functions; what is too large is refused, nothing wraps. */
 #include <stdio.h>
 
 #include "base/text.h"
@@ -83,8 +83,8 @@ bool parse_bytes(struct slice text, uint64_t *ret) {
     uint64_t bytes;
     uint64_t part = (uint64_t)((unsigned __int128)fraction * unit / scale);
     if (__builtin_mul_overflow(whole, unit, &bytes) ||
-        __builtin_add_overflow(bytes, part, &bytes)) {
-        return false;
+        __builtin_add_overflow(bytes, part, &bytes) || bytes > INT64_MAX) {
+        return false; /* beyond INT64_MAX no file offset goes */
     }
     *ret = bytes;
     return true;
@@ -96,16 +96,12 @@ bool parse_duration(struct slice text, uint64_t *ret_seconds) {
         uint64_t seconds;
     } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
     uint64_t count;
-    if (text.size < 2 || !parse_u64(slice_take(text, text.size - 1), UINT64_MAX, &count)) {
+    if (text.size < 2 || !parse_u64(slice_take(text, text.size - 1), UINT32_MAX, &count)) {
         return false;
     }
     for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
         if (text.data[text.size - 1] == (uint8_t)units[i].letter) {
-            uint64_t seconds;
-            if (__builtin_mul_overflow(count, units[i].seconds, &seconds)) {
-                return false;
-            }
-            *ret_seconds = seconds;
+            *ret_seconds = count * units[i].seconds;
             return true;
         }
     }

@@ -233,13 +233,14 @@ bool time_parse_iso8601(struct slice text, int64_t *ret_ms) {
     return scan_finish(&s, &c, offset, ret_ms);
 }
 
-/* "GMT", or the numeric zone of mail dates, which some clients send. */
+/* "GMT", or "UTC" and the numeric zones of mail dates, which some clients send. */
 static int64_t scan_zone(struct scan *s) {
-    if (s->failed || (s->left.size > 0 && s->left.data[0] != '+' && s->left.data[0] != '-')) {
-        scan_expect(s, "GMT");
-        return 0;
+    uint8_t c = s->failed || s->left.size == 0 ? 0 : s->left.data[0];
+    if (c == '+' || c == '-') {
+        return scan_offset(s, false);
     }
-    return scan_offset(s, false);
+    scan_expect(s, c == 'U' ? "UTC" : "GMT");
+    return 0;
 }
 
 /* IMF-fixdate: "Sun, 06 Nov 1994 08:49:37 GMT". */
