@@ -11,6 +11,7 @@
 #ifndef KV_KV_H
 #define KV_KV_H
 
+#include "base/macros.h"
 #include "base/slice.h"
 #include "os/env.h"
 
