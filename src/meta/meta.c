@@ -7,10 +7,12 @@
  * thread, one at a time. */
 #include "meta/meta.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/logger.h"
 #include "meta/engine.h"
 #include "meta/entry_format.h"
 #include "meta/latch.h"
@@ -23,6 +25,7 @@ struct meta {
     struct latch_table *latches;
     struct kv *kv;
     uint64_t entry_bytes_max;
+    _Atomic uint64_t live; /* transactions whose done has not returned */
 };
 
 struct meta_txn {
@@ -71,11 +74,20 @@ int meta_open(struct os_env *env, struct kv *kv, const struct meta_sink *sink,
     return 0;
 }
 
+void meta_stop(struct meta *meta) {
+    meta->engine->ops->stop(meta->engine);
+}
+
 void meta_close(struct meta *meta) {
     if (meta == NULL) {
         return;
     }
-    meta->engine->ops->stop(meta->engine);
+    meta_stop(meta);
+    uint64_t live = atomic_load(&meta->live);
+    if (live > 0) {
+        LOG_WARN("meta", "closing with %llu transactions unfinished", (unsigned long long)live);
+        return;
+    }
     meta->engine->ops->free(meta->engine);
     latch_table_free(meta->latches);
     free(meta);
@@ -134,8 +146,10 @@ static void txn_free(struct meta_txn *txn) {
 static void run_done(struct task *task) {
     struct meta_txn *txn = CONTAINER_OF(task, struct meta_txn, task);
     CHECK(txn->magic == TXN_MAGIC);
+    struct meta *meta = txn->meta;
     txn->request.done(txn->request.arg, txn->err);
     txn_free(txn);
+    atomic_fetch_sub(&meta->live, 1);
 }
 
 /* Releases the latches and lets done run on the home executor. Any thread. */
@@ -243,6 +257,7 @@ static int prepare_holds(struct meta_txn *txn, const struct meta_request *reques
 void meta_run(struct meta *meta, const struct meta_request *request) {
     struct meta_txn *txn = calloc(1, sizeof(*txn));
     CHECK(txn != NULL); /* 400 bytes: without them no refusal could be delivered either */
+    atomic_fetch_add(&meta->live, 1);
     txn->magic = TXN_MAGIC;
     txn->meta = meta;
     txn->request = *request;

@@ -63,7 +63,13 @@ int meta_open(struct os_env *env, struct kv *kv, const struct meta_sink *sink,
               const struct meta_options *options, struct meta **ret);
 /* Replays the log into kv and sink. To be called once, before the first transaction. */
 int meta_recover(struct meta *meta);
-void meta_close(struct meta *meta); /* stops the thread; pending transactions end with CANCELED */
+/* Stops the threads; what was proposed and not committed ends with CANCELED, and so does everything
+ * that is run from now on. Their done callbacks still need their home executors to run. */
+void meta_stop(struct meta *meta);
+/* Stops, if that was not done, and frees. The home executors must have run every done callback
+ * before; if not, the memory is left alone and a warning is logged, because the callbacks would
+ * touch it. */
+void meta_close(struct meta *meta);
 
 /* Starts the commit thread and the checkpoint thread. Without, the owner calls meta_commit_turn. */
 int meta_start(struct meta *meta);
