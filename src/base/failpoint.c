@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
+
 #ifdef HAYLOFT_FAILPOINTS
 
 #define NAMES_MAX      512
@@ -34,9 +36,7 @@ static struct failpoint *find(const char *name) {
             return &points[i];
         }
     }
-    if (point_count == NAMES_MAX) {
-        return NULL;
-    }
+    CHECK(strlen(name) < NAME_BYTES_MAX && point_count < NAMES_MAX);
     struct failpoint *p = &points[point_count++];
     memset(p, 0, sizeof(*p));
     snprintf(p->name, sizeof(p->name), "%s", name);
@@ -44,10 +44,10 @@ static struct failpoint *find(const char *name) {
 }
 
 static bool arm(const char *name, const char *action, uint64_t hit) {
-    struct failpoint *p = find(name);
-    if (p == NULL || (strcmp(action, "crash") != 0 && strcmp(action, "error") != 0)) {
+    if (strcmp(action, "crash") != 0 && strcmp(action, "error") != 0) {
         return false;
     }
+    struct failpoint *p = find(name);
     p->action = strcmp(action, "crash") == 0 ? CRASH : FAIL;
     p->armed_hit = hit;
     p->armed_from = p->hits;
@@ -80,15 +80,11 @@ bool failpoint_hit(const char *name) {
         read_environment();
     }
     struct failpoint *p = find(name);
-    bool due = false;
-    int action = IDLE;
-    if (p != NULL) {
-        p->hits++;
-        action = p->action;
-        due = action != IDLE && (p->armed_hit == 0 || p->hits == p->armed_from + p->armed_hit);
-        if (due && p->armed_hit != 0) {
-            p->action = IDLE;
-        }
+    p->hits++;
+    int action = p->action;
+    bool due = action != IDLE && (p->armed_hit == 0 || p->hits == p->armed_from + p->armed_hit);
+    if (due && p->armed_hit != 0) {
+        p->action = IDLE;
     }
     void (*handler)(const char *name) = crash_handler;
     pthread_mutex_unlock(&mutex);
@@ -120,7 +116,7 @@ void failpoint_clear(void) {
 uint64_t failpoint_count(const char *name) {
     pthread_mutex_lock(&mutex);
     struct failpoint *p = find(name);
-    uint64_t hits = p == NULL ? 0 : p->hits;
+    uint64_t hits = p->hits;
     pthread_mutex_unlock(&mutex);
     return hits;
 }
@@ -132,9 +128,16 @@ void failpoint_set_crash_handler(void (*handler)(const char *name)) {
 }
 
 void failpoint_each(void (*fn)(const char *name, uint64_t hits, void *arg), void *arg) {
-    for (int i = 0; i < point_count; i++) {
-        if (points[i].hits > 0) {
-            fn(points[i].name, points[i].hits, arg);
+    /* Entries are only ever added, so fn may run without the mutex and hit failpoints itself. */
+    pthread_mutex_lock(&mutex);
+    int count = point_count;
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < count; i++) {
+        pthread_mutex_lock(&mutex);
+        uint64_t hits = points[i].hits;
+        pthread_mutex_unlock(&mutex);
+        if (hits > 0) {
+            fn(points[i].name, hits, arg);
         }
     }
 }

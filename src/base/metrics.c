@@ -52,8 +52,8 @@ static void format_histogram(struct buf *out, const struct metric *m) {
     uint64_t sum = 0;
     for (unsigned bucket = 0; bucket < METRIC_BUCKETS; bucket++) {
         sum += atomic_load_explicit(&m->buckets[bucket], memory_order_relaxed);
-        if (bucket % 4 != 3 || bucket < 15) {
-            continue;
+        if (bucket % 4 != 3 || bucket < 15 || bucket == METRIC_BUCKETS - 1) {
+            continue; /* the last one has no upper bound: it is +Inf below */
         }
         char le[48];
         snprintf(le, sizeof(le), "le=\"%.6f\"", (double)(1ull << (bucket / 4 + 2)) / 1e6);

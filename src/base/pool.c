@@ -1,5 +1,7 @@
-/* Pools: a list of chunks, the newest first; large requests get a chunk of their own. Not
- * thread-safe by design: a pool belongs to whoever runs its request. */
+/* Pools: a list of chunks of which the newest serves requests; the one that the pool began with is
+ * last and outlives a reset. A request too large for a chunk gets its own, in a second list, so
+ * that the rest of the current chunk stays in use. Not thread-safe by design: a pool belongs to
+ * whoever runs its request. */
 #include "base/pool.h"
 
 #include <stdarg.h>
@@ -17,7 +19,8 @@ struct pool_chunk {
 };
 
 struct pool {
-    struct pool_chunk *chunk; /* newest */
+    struct pool_chunk *chunk; /* the current one; the oldest is the list's last */
+    struct pool_chunk *large; /* one request each */
     size_t chunk_bytes;
     size_t bytes;
     size_t bytes_max;
@@ -47,12 +50,19 @@ struct pool *pool_new(size_t chunk_bytes) {
     return pool;
 }
 
-void pool_reset(struct pool *pool) {
-    while (pool->chunk->next != NULL) {
-        struct pool_chunk *next = pool->chunk->next;
-        free(pool->chunk);
-        pool->chunk = next;
+/* Frees the list but its last `keep` (0 or 1) chunks; what is left. */
+static struct pool_chunk *chunks_free(struct pool_chunk *chunk, int keep) {
+    while (chunk != NULL && (keep == 0 || chunk->next != NULL)) {
+        struct pool_chunk *next = chunk->next;
+        free(chunk);
+        chunk = next;
     }
+    return chunk;
+}
+
+void pool_reset(struct pool *pool) {
+    pool->large = chunks_free(pool->large, 0);
+    pool->chunk = chunks_free(pool->chunk, 1);
     pool->chunk->used = 0;
     pool->bytes = pool->chunk->size;
 }
@@ -66,6 +76,24 @@ void pool_free(struct pool *pool) {
     free(pool);
 }
 
+/* A chunk with room for size bytes, linked into the list; NULL beyond the limit. */
+static struct pool_chunk *chunk_add(struct pool *pool, size_t size) {
+    size_t chunk_size = MAX(pool->chunk_bytes, size);
+    size_t total;
+    if (__builtin_add_overflow(pool->bytes, chunk_size, &total) || total > pool->bytes_max) {
+        return NULL;
+    }
+    struct pool_chunk *fresh = chunk_new(chunk_size);
+    if (fresh == NULL) {
+        return NULL;
+    }
+    pool->bytes = total;
+    struct pool_chunk **list = size >= pool->chunk_bytes ? &pool->large : &pool->chunk;
+    fresh->next = *list;
+    *list = fresh;
+    return fresh;
+}
+
 void *pool_alloc(struct pool *pool, size_t size) {
     size_t rounded;
     if (__builtin_add_overflow(size, POOL_ALIGNMENT - 1, &rounded)) {
@@ -74,18 +102,10 @@ void *pool_alloc(struct pool *pool, size_t size) {
     rounded &= ~(size_t)(POOL_ALIGNMENT - 1);
     struct pool_chunk *chunk = pool->chunk;
     if (chunk->size - chunk->used < rounded) {
-        size_t chunk_size = MAX(pool->chunk_bytes, rounded);
-        size_t total;
-        if (__builtin_add_overflow(pool->bytes, chunk_size, &total) || total > pool->bytes_max) {
+        chunk = chunk_add(pool, rounded);
+        if (chunk == NULL) {
             return NULL;
         }
-        struct pool_chunk *fresh = chunk_new(chunk_size);
-        if (fresh == NULL) {
-            return NULL;
-        }
-        pool->bytes = total;
-        fresh->next = chunk;
-        pool->chunk = chunk = fresh;
     }
     void *p = chunk->data + chunk->used;
     chunk->used += rounded;

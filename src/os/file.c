@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,12 @@
 struct real_file {
     struct os_file file;
     int fd;
+    bool direct;
 };
+
+/* A direct read that ends off a sector has met the end of the file; to go on from there would be
+ * refused as misaligned. */
+#define DIRECT_ALIGNMENT 512
 
 static int fd_of(struct os_file *f) {
     return ((struct real_file *)f)->fd;
@@ -37,10 +43,10 @@ static int real_read(struct os_file *f, uint64_t off, void *data, size_t size, s
         if (n < 0) {
             return error_from_errno(errno);
         }
-        if (n == 0) {
+        done += (size_t)n;
+        if (n == 0 || (((struct real_file *)f)->direct && done % DIRECT_ALIGNMENT != 0)) {
             break;
         }
-        done += (size_t)n;
     }
     *ret_size = done;
     return 0;
@@ -69,50 +75,66 @@ static int real_read_nowait(struct os_file *f, uint64_t off, void *data, size_t 
     return 0;
 }
 
-/* Steps over n written bytes. */
-static void advance(struct iovec **iov, int *count, size_t n) {
-    while (*count > 0 && n >= (*iov)->iov_len) {
-        n -= (*iov)->iov_len;
-        (*iov)++;
-        (*count)--;
+static int write_all(int fd, uint64_t off, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t n = pwrite(fd, data, size, (off_t)off);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? error_from_errno(errno) : -HL_ERR_IO;
+        }
+        off += (uint64_t)n;
+        data += n;
+        size -= (size_t)n;
     }
-    if (*count > 0) {
-        (*iov)->iov_base = (char *)(*iov)->iov_base + n;
-        (*iov)->iov_len -= n;
-    }
+    return 0;
 }
 
 static int real_writev(struct os_file *f, uint64_t off, const struct iovec *iov, int iov_count) {
-    enum { BATCH = 64 };
     while (iov_count > 0) {
-        struct iovec copy[BATCH];
-        int batch = MIN(iov_count, (int)BATCH);
-        memcpy(copy, iov, (size_t)batch * sizeof(*copy));
-        struct iovec *left = copy;
-        int count = batch;
-        while (count > 0) {
-            ssize_t n = pwritev(fd_of(f), left, count, (off_t)off);
-            if (n < 0 && errno == EINTR) {
-                continue;
-            }
-            if (n < 0) {
-                return error_from_errno(errno);
-            }
-            off += (uint64_t)n;
-            advance(&left, &count, (size_t)n);
+        ssize_t n = pwritev(fd_of(f), iov, MIN(iov_count, IOV_MAX), (off_t)off);
+        if (n < 0 && errno == EINTR) {
+            continue;
         }
-        iov += batch;
-        iov_count -= batch;
+        if (n < 0) {
+            return error_from_errno(errno);
+        }
+        off += (uint64_t)n;
+        size_t written = (size_t)n;
+        for (; iov_count > 0 && written >= iov->iov_len; iov++, iov_count--) {
+            written -= iov->iov_len;
+        }
+        if (iov_count == 0) {
+            break;
+        }
+        /* Short, or the first of a next batch: finish the vector that was begun, then go on. */
+        int err =
+            write_all(fd_of(f), off, (const char *)iov->iov_base + written, iov->iov_len - written);
+        if (err < 0) {
+            return err;
+        }
+        off += iov->iov_len - written;
+        iov++;
+        iov_count--;
     }
     return 0;
 }
 
 static int real_sync(struct os_file *f) {
-    return fdatasync(fd_of(f)) == 0 ? 0 : error_from_errno(errno);
+    int rc;
+    do {
+        rc = fdatasync(fd_of(f));
+    } while (rc != 0 && errno == EINTR);
+    return rc == 0 ? 0 : error_from_errno(errno);
 }
 
 static int real_truncate(struct os_file *f, uint64_t size) {
-    return ftruncate(fd_of(f), (off_t)size) == 0 ? 0 : error_from_errno(errno);
+    int rc;
+    do {
+        rc = ftruncate(fd_of(f), (off_t)size);
+    } while (rc != 0 && errno == EINTR);
+    return rc == 0 ? 0 : error_from_errno(errno);
 }
 
 static int real_size(struct os_file *f, uint64_t *ret) {
@@ -173,21 +195,30 @@ static int open_flags(unsigned flags) {
     return mode;
 }
 
+static int open_retry(const char *path, int flags) {
+    int fd;
+    do {
+        fd = open(path, flags, 0600);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
 static int real_open(struct os_fs *fs, const char *path, unsigned flags, struct os_file **ret) {
     struct real_file *f = malloc(sizeof(*f));
     if (f == NULL) {
         return -HL_ERR_NOMEM;
     }
-    int fd = open(path, open_flags(flags), 0600);
+    int fd = open_retry(path, open_flags(flags));
     if (fd < 0 && errno == EINVAL && (flags & OS_OPEN_DIRECT) != 0) {
-        fd = open(path, open_flags(flags & ~(unsigned)OS_OPEN_DIRECT), 0600);
+        flags &= ~(unsigned)OS_OPEN_DIRECT;
+        fd = open_retry(path, open_flags(flags));
     }
     if (fd < 0) {
         int err = error_from_errno(errno);
         free(f);
         return err;
     }
-    *f = (struct real_file){{&real_file_ops}, fd};
+    *f = (struct real_file){{&real_file_ops}, fd, (flags & OS_OPEN_DIRECT) != 0};
     *ret = &f->file;
     return 0;
 }
@@ -209,7 +240,7 @@ static int real_rmdir(struct os_fs *fs, const char *path) {
 }
 
 static int real_dir_sync(struct os_fs *fs, const char *path) {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open_retry(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return error_from_errno(errno);
     }
@@ -218,14 +249,12 @@ static int real_dir_sync(struct os_fs *fs, const char *path) {
     return err;
 }
 
-static bool entry_is_dir(const char *path, const struct dirent *entry) {
-    if (entry->d_type != DT_UNKNOWN) {
+static bool entry_is_dir(DIR *dir, const struct dirent *entry) {
+    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) {
         return entry->d_type == DT_DIR;
     }
-    char full[PATH_MAX];
     struct stat st;
-    snprintf(full, sizeof(full), "%s/%s", path, entry->d_name);
-    return stat(full, &st) == 0 && S_ISDIR(st.st_mode);
+    return fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
 static int real_list(struct os_fs *fs, const char *path,
@@ -235,10 +264,15 @@ static int real_list(struct os_fs *fs, const char *path,
         return error_from_errno(errno);
     }
     int err = 0;
-    struct dirent *entry;
-    while (err == 0 && (entry = readdir(dir)) != NULL) {
+    while (err == 0) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (entry == NULL) {
+            err = error_from_errno(errno); /* 0 at the end */
+            break;
+        }
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            err = fn(entry->d_name, entry_is_dir(path, entry), arg);
+            err = fn(entry->d_name, entry_is_dir(dir, entry), arg);
         }
     }
     closedir(dir);

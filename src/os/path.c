@@ -1,4 +1,6 @@
-/* Whole-file and whole-path helpers over any file system, real or simulated. */
+/* Whole-file and whole-path helpers over any file system, real or simulated. They know nothing but
+ * os/file.h and keep the order in which bytes and names must become durable. Any thread; two
+ * threads must not replace the same path at once. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,35 +24,35 @@ static int parent_of(const char *path, char ret[PATH_MAX]) {
     return n < 0 || n >= PATH_MAX ? -HL_ERR_INVALID : 0;
 }
 
+/* One directory, its name made durable; fine when it is there already. */
+static int make_dir(struct os_fs *fs, const char *path) {
+    char parent[PATH_MAX];
+    int err = os_mkdir(fs, path);
+    if (err < 0) {
+        uint64_t ignored;
+        bool is_dir;
+        /* On a read-only or foreign parent mkdir may fail although the directory is there. */
+        return os_stat(fs, path, &ignored, &is_dir) == 0 && is_dir ? 0 : err;
+    }
+    err = parent_of(path, parent);
+    return err < 0 ? err : os_dir_sync(fs, parent);
+}
+
 int os_mkdir_all(struct os_fs *fs, const char *path) {
-    char partial[PATH_MAX], parent[PATH_MAX];
+    char partial[PATH_MAX];
     size_t size = strlen(path);
     if (size == 0 || size >= sizeof(partial)) {
         return -HL_ERR_INVALID;
     }
     for (size_t i = 1; i <= size; i++) {
-        if (path[i] != '/' && path[i] != 0) {
-            continue;
+        if ((path[i] != '/' && path[i] != 0) || path[i - 1] == '/') {
+            continue; /* within a name, or at the second of two slashes */
         }
         memcpy(partial, path, i);
         partial[i] = 0;
-        int err = os_mkdir(fs, partial);
-        if (err == -HL_ERR_EXISTS) {
-            continue;
-        }
-        if (err == 0) {
-            err = parent_of(partial, parent);
-        }
-        if (err == 0) {
-            err = os_dir_sync(fs, parent);
-        }
+        int err = make_dir(fs, partial);
         if (err < 0) {
-            uint64_t ignored;
-            bool is_dir;
-            /* On a read-only or foreign parent mkdir may fail although the directory is there. */
-            if (os_stat(fs, partial, &ignored, &is_dir) < 0 || !is_dir) {
-                return err;
-            }
+            return err;
         }
     }
     return 0;
@@ -77,7 +79,11 @@ int os_file_replace(struct os_fs *fs, const char *path, const void *data, size_t
     if (err == 0) {
         err = os_rename(fs, temporary, path);
     }
-    return err < 0 ? err : os_dir_sync(fs, parent);
+    if (err < 0) {
+        os_unlink(fs, temporary); /* as far as it goes: the first error is what counts */
+        return err;
+    }
+    return os_dir_sync(fs, parent);
 }
 
 int os_file_load(struct os_fs *fs, const char *path, size_t size_max, uint8_t **ret_data,
