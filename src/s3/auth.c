@@ -237,13 +237,18 @@ static size_t host_spellings(struct auth_run *run, struct slice ret[HOSTS_MAX]) 
     return count;
 }
 
-static bool path_has_escaped_slash(struct slice path) {
-    for (size_t i = 0; i + 2 < path.size; i++) {
-        if (path.data[i] == '%' && path.data[i + 1] == '2' && (path.data[i + 2] | 0x20) == 'f') {
+/* Whether another form of the path could differ from the canonical one. */
+static bool path_form_differs(struct slice path, enum sigv4_path form) {
+    bool escape = slice_find(path, '%', 0) < path.size;
+    for (size_t i = 0; form == SIGV4_PATH_RAW && i < path.size; i++) {
+        uint8_t c = path.data[i], lower = c | 0x20;
+        bool plain = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '/' ||
+                     c == '-' || c == '.' || c == '_' || c == '~';
+        if (!plain) {
             return true;
         }
     }
-    return false;
+    return form == SIGV4_PATH_CANONICAL || (form == SIGV4_PATH_SLASHES && escape);
 }
 
 /* One try. *ret_match is set when the claim's signature is that of the variant. */
@@ -271,27 +276,29 @@ static int try_variant(struct auth_run *run, const struct sigv4_request *request
     return 0;
 }
 
-/* The request as received, then as it may have been before it was rewritten on its way: another
- * spelling of the host, accept-encoding "identity" (Go SDK behind a proxy), an escaped slash in the
- * path that the client signed as '/'. Each variant is the same request, so none widens what a
- * signature allows. */
+/* The request as received, then as it may have been before it was rewritten on its way or as an
+ * unusual client canonicalises it: another spelling of the host, accept-encoding "identity" (the Go
+ * SDK behind a proxy), a path signed as sent or with its escaped slashes plain. Each variant names
+ * the same request, so none widens what a signature allows. */
 static int match_signature(struct auth_run *run, const struct sigv4_request *request,
                            const struct auth_claim *claim, struct slice amz_date,
                            const uint8_t key[32]) {
     struct slice hosts[HOSTS_MAX];
     size_t host_count = host_spellings(run, hosts);
+    struct slice path = s3_uri_raw_path(run->head);
     int encodings =
         sigv4_names_contain(claim->signed_headers, SLICE_LITERAL("accept-encoding")) ? 2 : 1;
-    int slashes = path_has_escaped_slash(s3_uri_raw_path(run->head)) ? 2 : 1;
     for (size_t h = 0; h < host_count; h++) {
-        for (int e = 0; e < encodings; e++) {
-            for (int s = 0; s < slashes; s++) {
-                struct sigv4_variant variant = {hosts[h], e == 1, s == 1};
-                bool match = false;
-                int err = try_variant(run, request, claim, amz_date, key, &variant, &match);
-                if (err != 0 || match) {
-                    return err;
-                }
+        for (int i = 0; i < encodings * SIGV4_PATH_COUNT; i++) {
+            struct sigv4_variant variant = {hosts[h], i >= SIGV4_PATH_COUNT,
+                                            (enum sigv4_path)(i % SIGV4_PATH_COUNT)};
+            bool match = false;
+            if (!path_form_differs(path, variant.path)) {
+                continue;
+            }
+            int err = try_variant(run, request, claim, amz_date, key, &variant, &match);
+            if (err != 0 || match) {
+                return err;
             }
         }
     }

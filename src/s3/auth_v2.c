@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "s3/auth_int.h"
-#include "s3/sigv4.h"
 
 /* Parameters that take part in the signature. Sorted by bytes. Wider than the published list:
  * a sub-resource that is missing here could be added to somebody's signed URL. */
@@ -89,6 +88,18 @@ static int compare_pairs(const void *a, const void *b) {
     return order != 0 ? order : x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* V2 trims a value and, unlike V4, keeps its inner spaces. */
+static void append_trimmed(struct buf *out, struct slice value) {
+    while (value.size > 0 && (value.data[0] == ' ' || value.data[0] == '\t')) {
+        value = slice_skip(value, 1);
+    }
+    while (value.size > 0 &&
+           (value.data[value.size - 1] == ' ' || value.data[value.size - 1] == '\t')) {
+        value.size--;
+    }
+    buf_append_slice(out, value);
+}
+
 /* botocore moves x-amz-* headers into the query of a V2 URL after signing them as headers; a header
  * that is really sent wins over its twin in the query. */
 static int append_amz_headers(struct auth_run *run, struct buf *out) {
@@ -129,7 +140,7 @@ static int append_amz_headers(struct auth_run *run, struct buf *out) {
             }
             buf_append_u8(out, ':');
         }
-        sigv4_append_folded(out, pairs[i].value);
+        append_trimmed(out, pairs[i].value);
         buf_append_u8(out, '\n');
         if (out->failed) {
             return -HL_ERR_NOMEM;
@@ -140,7 +151,8 @@ static int append_amz_headers(struct auth_run *run, struct buf *out) {
 
 /* ---- resource ---- */
 
-static void append_resource(struct auth_run *run, struct buf *out) {
+/* end_slash: "/bucket" counts as "/bucket/", which is how botocore signs it. */
+static void append_resource(struct auth_run *run, bool end_slash, struct buf *out) {
     struct slice bucket =
         s3_uri_host_bucket(s3_head_header(run->head, "host"), run->env->root_domain);
     if (bucket.data != NULL) {
@@ -148,6 +160,9 @@ static void append_resource(struct auth_run *run, struct buf *out) {
         buf_append_slice(out, bucket);
     }
     buf_append_slice(out, s3_uri_raw_path(run->head)); /* as sent: V2 signs the encoded path */
+    if (end_slash) {
+        buf_append_u8(out, '/');
+    }
     char separator = '?';
     for (size_t n = 0; n < ARRAY_COUNT(sub_resources); n++) {
         for (uint32_t i = 0; i < run->query.count; i++) {
@@ -171,7 +186,8 @@ static struct slice header_or_query(struct auth_run *run, const char *name) {
     return value.data != NULL ? value : s3_query_value(&run->query, name);
 }
 
-static int string_to_sign(struct auth_run *run, struct slice expires, struct buf *out) {
+static int string_to_sign(struct auth_run *run, struct slice expires, bool end_slash,
+                          struct buf *out) {
     buf_append_slice(out, run->head->method);
     buf_append_u8(out, '\n');
     buf_append_slice(out, header_or_query(run, "content-md5"));
@@ -184,7 +200,7 @@ static int string_to_sign(struct auth_run *run, struct slice expires, struct buf
     if (err != 0) {
         return err;
     }
-    append_resource(run, out);
+    append_resource(run, end_slash, out);
     return out->failed ? -HL_ERR_NOMEM : 0;
 }
 
@@ -202,29 +218,44 @@ static bool signature_equal(struct slice provided, const char *computed, size_t 
     return equal_constant_time(restored, computed, size);
 }
 
-static int check_signature(struct auth_run *run, struct slice access_key, struct slice to_sign,
+/* As sent, then with the slash that a bucket's path may lack. */
+static int match_signature(struct auth_run *run, struct slice secret, struct slice expires,
                            struct slice provided) {
-    uint8_t secret[AUTH_SECRET_MAX], mac[20];
+    struct slice path = s3_uri_raw_path(run->head);
+    bool bare = path.size > 1 && slice_find(path, '/', 1) == path.size;
+    for (int end_slash = 0; end_slash <= bare; end_slash++) {
+        struct buf to_sign CLEANUP_BUF = {0};
+        int err = string_to_sign(run, expires, end_slash == 1, &to_sign);
+        if (err != 0) {
+            return err;
+        }
+        uint8_t mac[20];
+        char computed[BASE64_SIZE(sizeof(mac)) + 1];
+        hmac_sha1(secret, buf_slice(&to_sign), mac);
+        base64_encode(mac, sizeof(mac), computed);
+        if (signature_equal(provided, computed, strlen(computed))) {
+            return 0;
+        }
+        if (end_slash == 0) {
+            run->detail.string_to_sign = pool_copy(run->pool, buf_slice(&to_sign));
+            run->detail.signature_provided = provided;
+        }
+    }
+    return -HL_ERR_SIGNATURE;
+}
+
+static int check_signature(struct auth_run *run, struct slice access_key, struct slice expires,
+                           struct slice provided) {
+    uint8_t secret[AUTH_SECRET_MAX];
     size_t secret_size = 0;
     int verdict = 0;
     int err = auth_secret(run, access_key, secret, &secret_size, &verdict);
     if (err != 0) {
         return err;
     }
-    hmac_sha1(slice_of(secret, secret_size), to_sign, mac);
+    err = match_signature(run, slice_of(secret, secret_size), expires, provided);
     wipe(secret, sizeof(secret));
-    char computed[BASE64_SIZE(sizeof(mac)) + 1];
-    base64_encode(mac, sizeof(mac), computed);
-    bool match = signature_equal(provided, computed, strlen(computed));
-    if (verdict != 0) {
-        return verdict;
-    }
-    if (!match) {
-        run->detail.string_to_sign = pool_copy(run->pool, to_sign);
-        run->detail.signature_provided = provided;
-        return -HL_ERR_SIGNATURE;
-    }
-    return 0;
+    return verdict != 0 ? verdict : err;
 }
 
 static int check_expires(struct auth_run *run, struct slice text) {
@@ -270,12 +301,7 @@ int auth_v2_verify(struct auth_run *run, struct s3_auth *auth) {
     if (err != 0) {
         return err;
     }
-    struct buf to_sign CLEANUP_BUF = {0};
-    err = string_to_sign(run, expires, &to_sign);
-    if (err != 0) {
-        return err;
-    }
-    err = check_signature(run, access_key, buf_slice(&to_sign), provided);
+    err = check_signature(run, access_key, expires, provided);
     if (err != 0) {
         return err;
     }

@@ -4,15 +4,13 @@
  * know what the bytes are for, and computes no MD5 or checksum itself: the write pipeline does. */
 #include "s3/payload.h"
 
-#include "base/bytes.h"
-#include "base/crc.h"
 #include "base/error.h"
 #include "s3/checksum_header.h"
 #include "s3/payload_int.h"
 
 static int open_hashes(struct s3_payload *payload) {
     if (payload->framed) {
-        return chunk_open(payload);
+        return payload_chunk_open(payload);
     }
     if (payload->auth->payload == S3_PAYLOAD_SIGNED) {
         payload->sha256 = hash_new(HASH_SHA256);
@@ -21,13 +19,15 @@ static int open_hashes(struct s3_payload *payload) {
     return 0;
 }
 
-static int open_payload(struct s3_payload template, const struct http_head *head,
-                        bool streaming_allowed, struct s3_payload **ret, const char **ret_message) {
-    struct s3_payload *payload = POOL_NEW(template.pool, struct s3_payload);
+int s3_payload_open(const struct http_head *head, const struct s3_auth *auth,
+                    bool streaming_allowed, struct pool *pool, struct s3_payload **ret,
+                    const char **ret_message) {
+    struct s3_payload *payload = POOL_NEW(pool, struct s3_payload);
     if (payload == NULL) {
         return -HL_ERR_NOMEM;
     }
-    *payload = template;
+    payload->auth = auth;
+    payload->pool = pool;
     int err = payload_read_head(payload, head, streaming_allowed);
     if (err == 0) {
         err = open_hashes(payload);
@@ -41,19 +41,6 @@ static int open_payload(struct s3_payload template, const struct http_head *head
     }
     *ret = payload;
     return 0;
-}
-
-int s3_payload_open(const struct http_head *head, const struct s3_auth *auth,
-                    bool streaming_allowed, struct pool *pool, struct s3_payload **ret,
-                    const char **ret_message) {
-    struct s3_payload template = {.auth = auth, .pool = pool};
-    return open_payload(template, head, streaming_allowed, ret, ret_message);
-}
-
-int s3_payload_open_complete(const struct http_head *head, const struct s3_auth *auth,
-                             struct pool *pool, struct s3_payload **ret, const char **ret_message) {
-    struct s3_payload template = {.auth = auth, .pool = pool, .checksums_of_object = true};
-    return open_payload(template, head, false, ret, ret_message);
 }
 
 const struct s3_payload_expect *s3_payload_expect(const struct s3_payload *payload) {
@@ -83,7 +70,7 @@ int s3_payload_feed(struct s3_payload *payload, const uint8_t *data, size_t size
     payload->sink = sink;
     payload->sink_arg = arg;
     if (payload->framed) {
-        payload->err = chunk_feed(payload, data, size);
+        payload->err = payload_chunk_feed(payload, data, size);
     } else {
         if (payload->sha256 != NULL) {
             hash_update(payload->sha256, data, size);
@@ -132,7 +119,7 @@ int s3_payload_finish(struct s3_payload *payload,
                       const char **ret_message) {
     if (payload->err == 0) {
         payload->err =
-            payload->framed ? chunk_finish(payload) : finish_plain(payload, trailer, arg);
+            payload->framed ? payload_chunk_finish(payload) : finish_plain(payload, trailer, arg);
     }
     if (payload->err != 0 && payload->message != NULL && ret_message != NULL) {
         *ret_message = payload->message;
@@ -160,43 +147,6 @@ int s3_payload_check(const struct s3_payload *payload, const uint8_t md5[16],
         return -HL_ERR_BAD_CHECKSUM;
     }
     return 0;
-}
-
-static void compute_checksum(int algorithm, struct slice body, struct checksum *ret) {
-    *ret = (struct checksum){.algorithm = (uint8_t)algorithm,
-                             .size = checksum_algorithm_size(algorithm)};
-    switch (algorithm) {
-    case CHECKSUM_CRC32:
-        put_be32(ret->value, crc32(0, body.data, body.size));
-        break;
-    case CHECKSUM_CRC32C:
-        put_be32(ret->value, crc32c(0, body.data, body.size));
-        break;
-    case CHECKSUM_CRC64NVME:
-        put_be64(ret->value, crc64nvme(0, body.data, body.size));
-        break;
-    case CHECKSUM_SHA1:
-        hash_sum(HASH_SHA1, body, ret->value);
-        break;
-    case CHECKSUM_SHA256:
-        hash_sum(HASH_SHA256, body, ret->value);
-        break;
-    default:
-        break;
-    }
-}
-
-int s3_payload_check_body(const struct s3_payload *payload, struct slice body,
-                          const char **ret_message) {
-    uint8_t md5[16] = {0};
-    struct checksum computed;
-    if (payload->expect.md5_given) {
-        hash_sum(HASH_MD5, body, md5);
-    }
-    compute_checksum(payload->expect.checksum.size != 0 ? payload->expect.checksum.algorithm
-                                                        : CHECKSUM_NONE,
-                     body, &computed);
-    return s3_payload_check(payload, md5, &computed, ret_message);
 }
 
 void s3_payload_done(struct s3_payload *payload) {

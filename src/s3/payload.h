@@ -29,10 +29,6 @@ struct s3_payload_expect { /* what headers promised; filled by s3_payload_open, 
 int s3_payload_open(const struct http_head *head, const struct s3_auth *auth,
                     bool streaming_allowed, struct pool *pool, struct s3_payload **ret,
                     const char **ret_message);
-/* For CompleteMultipartUpload: an XML body whose x-amz-checksum-* headers speak of the object and
- * not of the body; they are left to the handler. */
-int s3_payload_open_complete(const struct http_head *head, const struct s3_auth *auth,
-                             struct pool *pool, struct s3_payload **ret, const char **ret_message);
 const struct s3_payload_expect *s3_payload_expect(const struct s3_payload *payload);
 
 /* Feeds wire bytes; sink gets payload bytes (pieces of the input, not copied). The first error is
@@ -50,9 +46,6 @@ int s3_payload_finish(struct s3_payload *payload,
  * NONE when none was promised. */
 int s3_payload_check(const struct s3_payload *payload, const uint8_t md5[16],
                      const struct checksum *computed, const char **ret_message);
-/* The same for a body that is whole in memory (XML): computes what was promised. After finish. */
-int s3_payload_check_body(const struct s3_payload *payload, struct slice body,
-                          const char **ret_message);
 void s3_payload_done(struct s3_payload *payload); /* frees hash contexts; NULL is fine */
 
 #endif

@@ -24,7 +24,7 @@ static int framing_error(struct s3_payload *payload) {
     return -HL_ERR_INCOMPLETE_BODY;
 }
 
-int chunk_open(struct s3_payload *payload) {
+int payload_chunk_open(struct s3_payload *payload) {
     struct chunk_decoder *chunk = &payload->chunk;
     enum s3_payload_mode mode = payload->auth->payload;
     chunk->is_signed = mode == S3_PAYLOAD_STREAM_SIGNED || mode == S3_PAYLOAD_STREAM_SIGNED_TRAILER;
@@ -309,7 +309,7 @@ static int step_trailer(struct s3_payload *payload, const uint8_t **pos, const u
     return line.data != NULL ? take_trailer_line(payload, line) : 0;
 }
 
-int chunk_feed(struct s3_payload *payload, const uint8_t *data, size_t size) {
+int payload_chunk_feed(struct s3_payload *payload, const uint8_t *data, size_t size) {
     const uint8_t *pos = data, *end = data + size;
     int err = 0;
     while (err == 0 && pos < end) {
@@ -365,7 +365,7 @@ static int finish_trailers(struct s3_payload *payload) {
                                              : 0;
 }
 
-int chunk_finish(struct s3_payload *payload) {
+int payload_chunk_finish(struct s3_payload *payload) {
     struct chunk_decoder *chunk = &payload->chunk;
     if (chunk->state != CHUNK_DONE && chunk->state != CHUNK_TRAILER) {
         return framing_error(payload);

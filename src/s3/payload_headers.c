@@ -191,8 +191,5 @@ int payload_read_head(struct s3_payload *payload, const struct http_head *head,
     if (err == 0) {
         err = read_md5(payload, head);
     }
-    if (err != 0 || payload->checksums_of_object) {
-        return err;
-    }
-    return read_checksums(payload, head);
+    return err != 0 ? err : read_checksums(payload, head);
 }

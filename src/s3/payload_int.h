@@ -43,13 +43,12 @@ struct s3_payload {
     struct s3_payload_expect expect;
     const struct s3_auth *auth; /* lives as long as the request, in its pool */
     struct pool *pool;
-    bool checksums_of_object; /* CompleteMultipartUpload: x-amz-checksum-* is not about the body */
-    bool framed;              /* aws-chunked */
-    bool size_limited;        /* PutObject, UploadPart: PAYLOAD_SIZE_MAX holds */
-    uint64_t size;            /* payload bytes so far */
-    struct hash *sha256;      /* S3_PAYLOAD_SIGNED */
-    uint8_t trailer_names;    /* algorithm named in x-amz-trailer, or CHECKSUM_NONE */
-    int err;                  /* the first error, final */
+    bool framed;           /* aws-chunked */
+    bool size_limited;     /* PutObject, UploadPart: PAYLOAD_SIZE_MAX holds */
+    uint64_t size;         /* payload bytes so far */
+    struct hash *sha256;   /* S3_PAYLOAD_SIGNED */
+    uint8_t trailer_names; /* algorithm named in x-amz-trailer, or CHECKSUM_NONE */
+    int err;               /* the first error, final */
     const char *message;
     s3_payload_sink sink; /* during a feed */
     void *sink_arg;
@@ -61,9 +60,9 @@ int payload_read_head(struct s3_payload *payload, const struct http_head *head,
                       bool streaming_allowed);
 
 /* payload_chunk.c: aws-chunked. */
-int chunk_open(struct s3_payload *payload);
-int chunk_feed(struct s3_payload *payload, const uint8_t *data, size_t size);
-int chunk_finish(struct s3_payload *payload);
+int payload_chunk_open(struct s3_payload *payload);
+int payload_chunk_feed(struct s3_payload *payload, const uint8_t *data, size_t size);
+int payload_chunk_finish(struct s3_payload *payload);
 
 /* payload.c: payload bytes on their way to the sink; counts and limits them. */
 int payload_deliver(struct s3_payload *payload, const uint8_t *data, size_t size);

@@ -20,13 +20,17 @@ static bool append_segment(struct buf *out, struct buf *scratch, struct slice se
     return true;
 }
 
-static bool append_path(struct buf *out, struct slice path, bool escaped_slash_literal) {
+static bool append_path(struct buf *out, struct slice path, enum sigv4_path form) {
+    if (form == SIGV4_PATH_RAW) {
+        buf_append_slice(out, path);
+        return true;
+    }
     struct buf scratch CLEANUP_BUF = {0};
     size_t pos = 0;
     for (;;) {
         size_t slash = slice_find(path, '/', pos);
         if (!append_segment(out, &scratch, slice_of(path.data + pos, slash - pos),
-                            escaped_slash_literal)) {
+                            form == SIGV4_PATH_SLASHES)) {
             return false;
         }
         if (slash == path.size) {
@@ -169,7 +173,7 @@ int sigv4_canonical_request(const struct sigv4_request *request,
                             const struct sigv4_variant *variant, struct buf *out) {
     buf_append_slice(out, request->head->method);
     buf_append_u8(out, '\n');
-    if (!append_path(out, s3_uri_raw_path(request->head), variant->escaped_slash_literal)) {
+    if (!append_path(out, s3_uri_raw_path(request->head), variant->path)) {
         return -HL_ERR_URI;
     }
     buf_append_u8(out, '\n');

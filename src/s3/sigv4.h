@@ -19,10 +19,16 @@ struct sigv4_request {
 
 /* What the client may have signed when something between it and us rewrote the head. Zero: the
  * request as received. */
+enum sigv4_path {
+    SIGV4_PATH_CANONICAL, /* each segment decoded and encoded again */
+    SIGV4_PATH_SLASHES,   /* the same, but "%2F" counts as "/" */
+    SIGV4_PATH_RAW,       /* byte for byte as sent */
+    SIGV4_PATH_COUNT,
+};
 struct sigv4_variant {
-    struct slice host;          /* data NULL: as received */
-    bool accept_identity;       /* accept-encoding counts as "identity" */
-    bool escaped_slash_literal; /* "%2F" in the path counts as "/" */
+    struct slice host;    /* data NULL: as received */
+    bool accept_identity; /* accept-encoding counts as "identity" */
+    enum sigv4_path path;
 };
 
 /* Appends the canonical request. URI when the path has a malformed escape, NOMEM. */
