@@ -89,7 +89,9 @@ static bool follows(const struct recovery *r, const struct log_record_info *info
         return false;
     }
     if (!r->any) {
-        return r->log->segments[r->pos]->number > 1 || info->batch == 1;
+        /* The very first batch may have been torn and closed by a RESUME in its place. */
+        return r->log->segments[r->pos]->number > 1 || info->batch == 1 ||
+               (info->flags & LOG_FLAG_RESUME) != 0;
     }
     if (r->left > 0 && info->batch == r->batch) {
         return info->left == r->left - 1;
