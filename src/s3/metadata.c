@@ -14,9 +14,12 @@ static const struct slice meta_prefix = {(const uint8_t *)"x-amz-meta-", 11};
 
 /* ---- in ---- */
 
+static bool starts_with_nocase(struct slice s, struct slice prefix) {
+    return s.size >= prefix.size && slice_equal_nocase(slice_take(s, prefix.size), prefix);
+}
+
 static bool is_metadata(struct slice name) {
-    return name.size > meta_prefix.size &&
-           slice_equal_nocase(slice_take(name, meta_prefix.size), meta_prefix);
+    return name.size > meta_prefix.size && starts_with_nocase(name, meta_prefix);
 }
 
 static struct slice lower_case(struct pool *pool, struct slice s) {
@@ -50,11 +53,11 @@ static int add_metadata(struct pool *pool, struct header_pair *pairs, uint32_t *
 }
 
 static int read_user_metadata(struct s3_request *r, struct object_headers *ret) {
-    const struct http_head *head = r->head;
-    uint32_t count = 0, max = 0;
+    uint32_t fields = s3_field_count(r), count = 0, max = 0;
     size_t bytes = 0;
-    for (uint32_t i = 0; i < head->header_count; i++) {
-        max += is_metadata(head->headers[i].name);
+    struct slice field_name, value;
+    for (uint32_t i = 0; i < fields; i++) {
+        max += s3_field(r, i, &field_name, &value) && is_metadata(field_name);
     }
     if (max == 0) {
         return 0;
@@ -63,14 +66,15 @@ static int read_user_metadata(struct s3_request *r, struct object_headers *ret) 
     if (pairs == NULL) {
         return -HL_ERR_NOMEM;
     }
-    for (uint32_t i = 0; i < head->header_count; i++) {
-        const struct http_header *h = &head->headers[i];
-        if (!is_metadata(h->name)) {
+    for (uint32_t i = 0; i < fields; i++) {
+        if (!s3_field(r, i, &field_name, &value) || !is_metadata(field_name)) {
             continue;
         }
-        struct slice name = lower_case(r->pool, slice_skip(h->name, meta_prefix.size));
+        struct slice name = lower_case(r->pool, slice_skip(field_name, meta_prefix.size));
         /* An empty value is kept: data must not be NULL, which would read as absent. */
-        struct slice value = h->value.data != NULL ? h->value : slice_of("", 0);
+        if (value.data == NULL) {
+            value = slice_of("", 0);
+        }
         bytes += name.size + value.size;
         if (bytes > S3_METADATA_BYTES_MAX) {
             s3_add_detail(r, "MaxSizeAllowed", SLICE_LITERAL("2048"));
@@ -172,9 +176,6 @@ static int check_acl(struct s3_request *r) {
                                         "authenticated-read", "bucket-owner-read",
                                         "aws-exec-read",      "log-delivery-write"};
     struct slice acl = s3_header(r, "x-amz-acl");
-    if (acl.size == 0) {
-        acl = s3_param(r, "x-amz-acl"); /* hoisted into a presigned URL */
-    }
     if (acl.size == 0 || any_of(acl, owner_only, ARRAY_COUNT(owner_only))) {
         return 0;
     }
@@ -202,21 +203,19 @@ int s3_metadata_check(struct s3_request *r) {
         "x-amz-tagging", "x-amz-server-side-encryption", "x-amz-grant-",
         "x-amz-copy-source-server-side-encryption", "x-amz-write-offset-bytes"};
     static const char *const lock = "x-amz-object-lock-";
-    for (uint32_t i = 0; i < r->head->header_count; i++) {
-        const struct http_header *h = &r->head->headers[i];
-        if (h->value.size == 0 ||
-            slice_equal_nocase(h->name, SLICE_LITERAL("x-amz-tagging-directive"))) {
+    struct slice name, value;
+    for (uint32_t i = 0; i < s3_field_count(r); i++) {
+        if (!s3_field(r, i, &name, &value) || value.size == 0 ||
+            slice_equal_nocase(name, SLICE_LITERAL("x-amz-tagging-directive"))) {
             continue; /* an empty value counts as absent */
         }
         for (size_t k = 0; k < ARRAY_COUNT(unbuilt); k++) {
-            struct slice prefix = slice_str(unbuilt[k]);
-            if (h->name.size >= prefix.size &&
-                slice_equal_nocase(slice_take(h->name, prefix.size), prefix)) {
-                s3_add_detail(r, "Header", h->name);
+            if (starts_with_nocase(name, slice_str(unbuilt[k]))) {
+                s3_add_detail(r, "Header", name);
                 return -HL_ERR_UNSUPPORTED;
             }
         }
-        if (slice_equal_nocase(slice_take(h->name, strlen(lock)), slice_str(lock))) {
+        if (starts_with_nocase(name, slice_str(lock))) {
             return s3_err(r, -HL_ERR_INVALID_REQUEST,
                           "Bucket is missing Object Lock Configuration");
         }

@@ -47,9 +47,6 @@ static void get_fail(struct get *g, int err) {
 
 static bool wants_checksum(const struct s3_request *r) {
     struct slice mode = s3_header(r, "x-amz-checksum-mode");
-    if (mode.size == 0) {
-        mode = s3_param(r, "x-amz-checksum-mode");
-    }
     return slice_equal_nocase(mode, SLICE_LITERAL("ENABLED"));
 }
 

@@ -94,9 +94,14 @@ static int put_sink(void *arg, const uint8_t *data, size_t size) {
     return object_write_data(((struct put *)arg)->write, data, size);
 }
 
+/* A refusal of the decoder carries its message to the end of the payload. */
 static int feed_work(struct s3_request *r) {
     struct put *p = r->op;
-    return s3_payload_feed(p->payload, p->data, p->size, put_sink, p);
+    int err = s3_payload_feed(p->payload, p->data, p->size, put_sink, p);
+    if (err < 0) {
+        (void)s3_payload_finish(p->payload, NULL, NULL, &r->message);
+    }
+    return err;
 }
 
 static void feed_done(struct s3_request *r, int err) {

@@ -60,8 +60,52 @@ bool s3_has_param(const struct s3_request *r, const char *name) {
     return s3_query_has(&r->query, name);
 }
 
+/* A parameter that an SDK made of a header when it signed the URL. Those of the signature itself
+ * are none. */
+static bool is_hoisted(struct slice name) {
+    static const char *const not_headers[] = {
+        "x-amz-algorithm", "x-amz-credential",    "x-amz-date",           "x-amz-expires",
+        "x-amz-signature", "x-amz-signedheaders", "x-amz-security-token", "x-amz-content-sha256"};
+    struct slice amz = SLICE_LITERAL("x-amz-");
+    if (name.size <= amz.size || !slice_equal_nocase(slice_take(name, amz.size), amz)) {
+        return false;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(not_headers); i++) {
+        if (slice_equal_nocase(name, slice_str(not_headers[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t s3_field_count(const struct s3_request *r) {
+    return r->head->header_count + (r->auth.presigned ? r->query.count : 0);
+}
+
+bool s3_field(const struct s3_request *r, uint32_t index, struct slice *ret_name,
+              struct slice *ret_value) {
+    if (index < r->head->header_count) {
+        *ret_name = r->head->headers[index].name;
+        *ret_value = r->head->headers[index].value;
+        return true;
+    }
+    const struct s3_query_param *param = &r->query.params[index - r->head->header_count];
+    *ret_name = param->name;
+    *ret_value = param->value;
+    return is_hoisted(param->name);
+}
+
 struct slice s3_header(const struct s3_request *r, const char *name) {
-    return s3_head_header(r->head, name);
+    struct slice value = s3_head_header(r->head, name);
+    if (value.data != NULL || !r->auth.presigned || !is_hoisted(slice_str(name))) {
+        return value;
+    }
+    for (uint32_t i = 0; i < r->query.count; i++) {
+        if (slice_equal_nocase(r->query.params[i].name, slice_str(name))) {
+            return r->query.params[i].value;
+        }
+    }
+    return SLICE_EMPTY;
 }
 
 static int bad_argument(struct s3_request *r, const char *name, struct slice value,
@@ -227,13 +271,10 @@ static void checksum_of(uint8_t algorithm, struct slice data, struct checksum *r
 
 static int check_document(struct s3_request *r) {
     struct s3_document *d = r->document;
-    int err = 0;
     if (d->body.size > 0) {
-        err = s3_payload_feed(d->payload, d->body.data, d->body.size, count_sink, d);
+        (void)s3_payload_feed(d->payload, d->body.data, d->body.size, count_sink, d);
     }
-    if (err == 0) {
-        err = s3_payload_finish(d->payload, NULL, NULL, &r->message);
-    }
+    int err = s3_payload_finish(d->payload, NULL, NULL, &r->message); /* also feed's first error */
     if (err < 0) {
         return err;
     }

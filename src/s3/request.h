@@ -78,7 +78,14 @@ int s3_request_parse(struct s3_request *r);
 /* The first parameter of that name; data NULL when absent. */
 struct slice s3_param(const struct s3_request *r, const char *name);
 bool s3_has_param(const struct s3_request *r, const char *name);
+/* A header; of a presigned request also an x-amz-* parameter, for SDKs move such headers into the
+ * signed query. data NULL when absent. */
 struct slice s3_header(const struct s3_request *r, const char *name);
+/* All of them one by one: the headers, then the parameters that count as headers. False for an
+ * index that holds none (go on until s3_field_count). */
+uint32_t s3_field_count(const struct s3_request *r);
+bool s3_field(const struct s3_request *r, uint32_t index, struct slice *ret_name,
+              struct slice *ret_value);
 /* A count parameter (max-keys and its kin): absent or empty gives fallback; above max gives max;
  * not a number, negative or above 2^31-1: INVALID with a message. */
 int s3_param_count(struct s3_request *r, const char *name, uint32_t fallback, uint32_t max,

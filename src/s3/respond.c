@@ -141,10 +141,7 @@ void s3_error_body(void *ctx, int status, const char *request_id, struct buf *bo
 /* ---- headers ---- */
 
 void s3_set_header(struct s3_request *r, const char *name, struct slice value) {
-    struct slice copy = pool_copy(r->pool, value);
-    if (copy.data != NULL) {
-        http_response_header(r->http, name, copy);
-    }
+    http_response_header(r->http, name, value); /* copies */
 }
 
 void s3_set_header_str(struct s3_request *r, const char *name, const char *value) {

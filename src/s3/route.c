@@ -232,7 +232,8 @@ int s3_route_choose(enum s3_method method, enum s3_scope scope, const struct s3_
 }
 
 static bool request_has_header(void *arg, const char *name) {
-    return s3_header(arg, name).data != NULL;
+    /* Also when a presigned URL carries it: a copy must never pass for a put of nothing. */
+    return s3_header(arg, name).data != NULL || s3_has_param(arg, name);
 }
 
 int s3_route_find(struct s3_request *r, const struct s3_route **ret) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "s3/metadata.h"
+#include "s3/operations.h"
 #include "s3/request.h"
 #include "s3/route.h"
 
@@ -78,6 +79,20 @@ static int resolve_bucket(struct s3_request *r) {
     return 0;
 }
 
+/* aws-chunked bodies come with PutObject and UploadPart only (AWS refuses them elsewhere, and no
+ * other operation would take the framing off). */
+static int check_payload_mode(struct s3_request *r) {
+    bool framed = r->auth.payload == S3_PAYLOAD_STREAM_SIGNED ||
+                  r->auth.payload == S3_PAYLOAD_STREAM_SIGNED_TRAILER ||
+                  r->auth.payload == S3_PAYLOAD_STREAM_UNSIGNED_TRAILER;
+    if (!framed || r->route->handler == s3_put_object || r->route->handler == s3_upload_part) {
+        return 0;
+    }
+    return s3_err(r, -HL_ERR_INVALID_REQUEST,
+                  "The value of x-amz-content-sha256 is not allowed for this operation: only "
+                  "PutObject and UploadPart take an aws-chunked body.");
+}
+
 /* From a head to a row that this caller may use. */
 static int admit(struct s3_request *r) {
     int err = s3_request_parse(r);
@@ -99,6 +114,9 @@ static int admit(struct s3_request *r) {
         return r->auth.anonymous ? -HL_ERR_ACCESS_DENIED : route_err;
     }
     err = s3_route_authorise(r->route, r->auth.anonymous, r->permissions);
+    if (err == 0) {
+        err = check_payload_mode(r);
+    }
     if (err == 0 && needs_bucket(r)) {
         err = s3_check_expected_owner(r, "x-amz-expected-bucket-owner", &r->bucket);
     }
