@@ -378,38 +378,37 @@ static void config_file_section(struct config_reader *r, const struct toml_value
     }
 }
 
-/* Reads a small file; *ret_mode gets its permission bits. */
+/* Reads a small file (or pipe) into the pool; *ret_mode gets its permission bits. */
 static int config_read_file(const char *path, size_t size_max, struct pool *pool, struct slice *ret,
                             mode_t *ret_mode) {
+    CLEANUP_BUF struct buf text = {.size_max = size_max};
+    struct stat st = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return errno == EACCES ? -HL_ERR_ACCESS_DENIED : error_from_errno(errno);
     }
-    int err = 0;
-    struct stat st;
-    uint8_t *data = pool_alloc(pool, size_max + 1);
-    size_t size = 0;
-    if (data == NULL || fstat(fd, &st) < 0) {
-        err = -HL_ERR_NOMEM;
-    }
-    while (err == 0 && size <= size_max) {
-        ssize_t n = read(fd, data + size, size_max + 1 - size);
+    int err = fstat(fd, &st) < 0 ? error_from_errno(errno) : 0;
+    while (err == 0 && !text.failed) {
+        uint8_t piece[4096];
+        ssize_t n = read(fd, piece, sizeof(piece));
+        if (n == 0) {
+            break;
+        }
         if (n < 0 && errno != EINTR) {
             err = error_from_errno(errno);
-        } else if (n == 0) {
-            break;
         } else if (n > 0) {
-            size += (size_t)n;
+            buf_append(&text, piece, (size_t)n);
         }
     }
     (void)close(fd);
-    if (err == 0 && size > size_max) {
-        err = -HL_ERR_LIMIT;
+    if (err < 0 || text.failed) {
+        return err < 0 ? err : -HL_ERR_LIMIT;
     }
-    if (err < 0) {
-        return err;
+    struct slice copy = pool_copy(pool, buf_slice(&text));
+    if (copy.data == NULL) {
+        return -HL_ERR_NOMEM;
     }
-    *ret = slice_of(data, size);
+    *ret = copy;
     *ret_mode = st.st_mode;
     return 0;
 }
@@ -619,6 +618,7 @@ static void config_cross_checks(struct config_reader *r) {
         CONFIG_ERROR(r, &source, "every data_dir is read_only; one must take new data");
     }
     if (c->replication_factor > 1) {
+        source.line = r->seen_line[config_key_find("", "replication_factor") - config_keys];
         config_say(&r->report->refusals, &source);
         buf_printf(&r->report->refusals,
                    "replication_factor = %llu, but replication is not built in this version: "
