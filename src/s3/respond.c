@@ -19,12 +19,13 @@ void s3_account(struct s3_request *r, int status) {
     http_set_log(r->http, slice_str(name), r->auth.anonymous ? SLICE_EMPTY : r->auth.access_key);
 }
 
-/* Moves the answer from the heap into the request's pool, because the server may free the request
- * as soon as the answer is handed over. */
-static struct slice take_body(struct s3_request *r, struct buf *body) {
-    struct slice copy = body->failed ? SLICE_EMPTY : pool_copy(r->pool, buf_slice(body));
-    buf_done(body);
-    return copy;
+/* The last step of an answer with a body. The server may free the request at once, so the body is
+ * moved out of it first; what the kernel does not take is copied by the server. */
+static void respond_body(struct s3_request *r, int status, struct buf *from) {
+    CLEANUP_BUF struct buf body = *from;
+    *from = (struct buf){0};
+    http_response_header_str(r->http, "Content-Type", "application/xml");
+    http_respond(r->http, status, body.failed ? SLICE_EMPTY : buf_slice(&body));
 }
 
 void s3_respond_empty(struct s3_request *r, int status) {
@@ -38,14 +39,12 @@ void s3_respond_empty(struct s3_request *r, int status) {
 }
 
 void s3_respond_xml(struct s3_request *r, int status) {
-    struct slice body = take_body(r, &r->out);
-    if (body.data == NULL) {
+    if (r->out.failed) {
         s3_fail(r, -HL_ERR_NOMEM);
         return;
     }
-    s3_set_header_str(r, "Content-Type", "application/xml");
     s3_account(r, status);
-    http_respond(r->http, status, body);
+    respond_body(r, status, &r->out);
 }
 
 int s3_err(struct s3_request *r, int err, const char *message) {
@@ -97,9 +96,7 @@ void s3_fail(struct s3_request *r, int err) {
     }
     struct buf out = {.size_max = ERROR_BODY_MAX};
     error_xml(r, err, &out);
-    struct slice body = take_body(r, &out);
-    s3_set_header_str(r, "Content-Type", "application/xml");
-    http_respond(r->http, status, body);
+    respond_body(r, status, &out);
 }
 
 void s3_fail_message(struct s3_request *r, int err, const char *message) {

@@ -8,11 +8,12 @@
 
 /* What a caller must hold. A mask of enum permission_flags: any one of them is enough. */
 #define S3_NEED_SIGNED 0x100u /* any valid access key */
-#define S3_NEED_CREATE 0x200u /* decided in CreateBucket: the key's flag or a right on the bucket  \
-                               */
-#define S3_NEED_READ   PERMISSION_READ
-#define S3_NEED_WRITE  PERMISSION_WRITE
-#define S3_NEED_OWNER  PERMISSION_OWNER
+#define S3_NEED_CREATE                                                                             \
+    0x200u /* decided in CreateBucket: the key's flag or a right on the bucket                     \
+            */
+#define S3_NEED_READ  PERMISSION_READ
+#define S3_NEED_WRITE PERMISSION_WRITE
+#define S3_NEED_OWNER PERMISSION_OWNER
 
 struct s3_route {
     enum s3_method method;
