@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/logger.h"
+#include "base/macros.h"
 #include "base/prng.h"
 #include "log/log.h"
 #include "os/sim_fs.h"
