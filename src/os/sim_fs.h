@@ -13,6 +13,9 @@
 
 struct sim_fs;
 
+/* For the percentages below, where 0 means the default. */
+#define SIM_FS_NEVER UINT32_MAX
+
 struct sim_fs_options {
     uint64_t seed;
     uint64_t capacity_bytes;  /* 0: unlimited; beyond it writes answer NO_SPACE */
@@ -20,24 +23,37 @@ struct sim_fs_options {
     uint32_t tear_percent;    /* chance that a surviving un-synced write is torn (default 25) */
 };
 
+/* Paths are absolute or relative to the root, which exists. Aborts when out of memory. */
 struct sim_fs *sim_fs_new(const struct sim_fs_options *options);
-void sim_fs_free(struct sim_fs *sim);
+void sim_fs_free(struct sim_fs *sim); /* after all files are closed; NULL is fine */
 struct os_fs *sim_fs_fs(struct sim_fs *sim);
 
-/* Power loss now. */
+/* Power loss (unless it happened before) and restart. */
 void sim_fs_crash(struct sim_fs *sim);
-/* Power loss inside the n-th disk operation from now (write, sync, rename, ...): that call and all
- * later ones answer CRASHED; call sim_fs_crash() to come back up. 0 turns it off. */
+/* Power loss inside the n-th disk operation from now (write, truncate, sync, create, rename, ...):
+ * that call and all later ones answer CRASHED, what it would have done may or may not reach the
+ * disk; call sim_fs_crash() to come back up. 0 turns it off. */
 void sim_fs_crash_after(struct sim_fs *sim, uint64_t operations);
+/* Power loss now without restart: every call answers CRASHED until sim_fs_crash(). For failpoints'
+ * crash handlers; may be called from within list's callback. */
+void sim_fs_power_off(struct sim_fs *sim);
+/* The process dies (kill -9), the machine does not: open handles answer CRASHED and lose their
+ * locks, but what was written stays, synced or not. */
+void sim_fs_kill(struct sim_fs *sim);
 uint64_t sim_fs_operations(const struct sim_fs *sim); /* done so far */
 bool sim_fs_crashed(const struct sim_fs *sim);
 
-/* Faults. The n-th sync (from now) fails once with IO; reads of a byte range of a file fail or are
- * flipped. */
+/* Faults. The n-th sync from now (of a file) fails once with IO: of what it should have made
+ * durable, a subset is, and the rest will never be, as after a failed fsync(2). */
 void sim_fs_fail_sync(struct sim_fs *sim, uint64_t nth);
+/* The n-th write from now fails once with err; a part of it may be there. */
 void sim_fs_fail_write(struct sim_fs *sim, uint64_t nth, int err);
-/* Flips bit of the durable and the volatile image. NOT_FOUND or LIMIT when there is no such byte.
- */
+/* Reads that touch this range of the file answer IO until sim_fs_heal_reads (or a restart of the
+ * simulator); the newest range of a file counts. NOT_FOUND when there is no such file. */
+int sim_fs_fail_read(struct sim_fs *sim, const char *path, uint64_t off, uint64_t size);
+void sim_fs_heal_reads(struct sim_fs *sim);
+/* Flips a bit (0 to 7) of the durable and the volatile image. NOT_FOUND or LIMIT when there is no
+ * such byte. */
 int sim_fs_flip(struct sim_fs *sim, const char *path, uint64_t off, unsigned bit);
 
 #endif

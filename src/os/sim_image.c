@@ -82,7 +82,7 @@ size_t sim_image_read(const struct sim_image *image, uint64_t off, uint8_t *data
 }
 
 void sim_image_punch(struct sim_image *image, uint64_t off, uint64_t size) {
-    uint64_t end = MIN(off + size, image->size);
+    uint64_t end = off >= image->size ? off : off + MIN(size, image->size - off);
     while (off < end) {
         uint64_t index = off / SIM_CHUNK_BYTES, within = off % SIM_CHUNK_BYTES;
         uint64_t n = MIN(end - off, SIM_CHUNK_BYTES - within);
