@@ -173,14 +173,17 @@ void provision_print(const struct provision *p, const char *address, uint16_t po
     if (p->bucket != NULL) {
         (void)printf("Bucket:      %s\n", p->bucket);
     }
+    char url[256];
+    (void)snprintf(url, sizeof(url), "%s://%.*s:%u", tls ? "https" : "http",
+                   everywhere ? 9 : (int)host_size, everywhere ? "localhost" : address, port);
+    const char *quote = hide ? "\"" : "'";
+    /* The option beside the variable: aws before 1.29 does not know the variable. */
     (void)printf("\nTo use it, paste:\n\n"
                  "export AWS_ACCESS_KEY_ID='%s'\n"
                  "export AWS_SECRET_ACCESS_KEY=%s%s%s\n"
-                 "export AWS_ENDPOINT_URL='%s://%.*s:%u' AWS_DEFAULT_REGION='%s'\n",
-                 p->access_key, hide ? "\"" : "'", secret, hide ? "\"" : "'",
-                 tls ? "https" : "http", everywhere ? 9 : (int)host_size,
-                 everywhere ? "localhost" : address, port, region);
-    (void)printf("aws s3 cp /etc/os-release s3://%s/\n\n",
+                 "export AWS_ENDPOINT_URL='%s' AWS_DEFAULT_REGION='%s'\n"
+                 "aws --endpoint-url %s s3 cp /etc/os-release s3://%s/\n\n",
+                 p->access_key, quote, secret, quote, url, region, url,
                  p->bucket != NULL ? p->bucket : "BUCKET");
     (void)fflush(stdout);
 }

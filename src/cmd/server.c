@@ -46,6 +46,9 @@ struct server {
     int access_log_fd;
     uint16_t s3_port;
     bool stopping;
+    uint32_t worker_count;
+    struct server_pause *pauses; /* one a worker, for server_quiesce */
+    pthread_barrier_t pause_barrier;
     char node_id[ADMIN_NODE_ID_SIZE];
 };
 
@@ -130,7 +133,8 @@ static int server_make_loops(struct server *server) {
     }
     uint64_t workers = server->config.worker_threads;
     workers = workers == 0 ? (uint64_t)MAX(4, 2 * cores) : workers;
-    int err = worker_pool_new((uint32_t)workers, &server->workers);
+    server->worker_count = (uint32_t)workers;
+    int err = worker_pool_new(server->worker_count, &server->workers);
     err = err < 0 ? err : worker_pool_new(1, &server->admin_worker);
     return err < 0 ? cmd_error("no worker threads: %s", error_name(err)) : CMD_OK;
 }
@@ -297,19 +301,48 @@ static int server_run(struct server *server) {
     return CMD_OK;
 }
 
-/* Takes down whatever was built, in the reverse order; every part may be missing. */
+/* A task that holds its worker until all workers hold one: then everything posted before is done.
+ */
+struct server_pause {
+    struct task task;
+    struct server *server;
+};
+
+static void server_pause_run(struct task *task) {
+    struct server_pause *pause = CONTAINER_OF(task, struct server_pause, task);
+    (void)pthread_barrier_wait(&pause->server->pause_barrier);
+}
+
+/* After the loops have stopped nothing new is posted; requests that did not end in time may still
+ * read from the store on a worker. */
+static void server_quiesce(struct server *server) {
+    server->pauses = calloc(server->worker_count, sizeof(*server->pauses));
+    if (server->pauses == NULL ||
+        pthread_barrier_init(&server->pause_barrier, NULL, server->worker_count + 1) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < server->worker_count; i++) {
+        server->pauses[i] = (struct server_pause){.task.run = server_pause_run, .server = server};
+        executor_post(worker_pool_executor(server->workers), &server->pauses[i].task);
+    }
+    (void)pthread_barrier_wait(&server->pause_barrier);
+}
+
+/* Takes down whatever was built, in the reverse order; every part may be missing. The workers
+ * outlive the store, because closing it may hand them cancelled operations; requests outlive the
+ * workers. */
 static void server_done(struct server *server) {
     server_stop_loops(server);
     for (uint32_t i = 1; i <= server->thread_count; i++) {
         (void)pthread_join(server->threads[i], NULL);
     }
-    if (server->admin_worker != NULL) {
-        worker_pool_free(server->admin_worker);
+    worker_pool_free(server->admin_worker);
+    if (server->store != NULL) {
+        server_quiesce(server);
+        object_store_close(server->store);
     }
-    if (server->workers != NULL && server->store == NULL) {
-        worker_pool_free(server->workers);
-        server->workers = NULL;
-    }
+    worker_pool_free(server->workers);
+    free(server->pauses);
     if (server->http != NULL) {
         http_server_free(server->http);
         (void)unlink(server->config.control_socket);
@@ -317,12 +350,6 @@ static void server_done(struct server *server) {
     admin_free(server->admin);
     if (server->s3 != NULL) {
         s3_free(server->s3);
-    }
-    if (server->store != NULL) {
-        object_store_close(server->store);
-    }
-    if (server->workers != NULL) {
-        worker_pool_free(server->workers);
     }
     for (uint32_t i = 0; i < server->loop_count; i++) {
         loop_free(server->loops[i]);
