@@ -43,11 +43,13 @@ struct http_head {
     struct slice query;  /* after '?', raw; empty data when there is none */
     const struct http_header *headers;
     uint32_t header_count;
+    struct slice host; /* of an absolute-form target, else the Host header; empty when neither */
     bool http_1_0;
     bool has_length; /* Content-Length was given */
     uint64_t length;
     bool chunked; /* Transfer-Encoding: chunked */
     bool expect_continue;
+    bool close; /* Connection: close, or HTTP/1.0 */
 };
 const struct http_head *http_head(const struct http_request *req);
 /* The first header of that name (case-insensitive), or data NULL. */
@@ -65,8 +67,9 @@ void http_set_log(struct http_request *req, struct slice operation, struct slice
 
 /* ---- the body ---- */
 
-/* err 0 and size > 0: a piece. err 0 and size 0: the end (with chunked: trailers were read;
- * http_trailer finds them). Negative: no more will come. */
+/* fn may be called before http_body_next returns. err 0 and size > 0: a piece. err 0 and size 0:
+ * the end (with chunked: trailers were read; http_trailer finds them). Negative: no more will come.
+ */
 typedef void (*http_body_fn)(void *arg, int err, const uint8_t *data, size_t size);
 void http_body_next(struct http_request *req, http_body_fn fn, void *arg);
 struct slice http_trailer(const struct http_request *req, const char *name);
@@ -87,17 +90,18 @@ void http_respond(struct http_request *req, int status, struct slice body);
 void http_respond_head(struct http_request *req, int status, int64_t content_length);
 /* Streaming. length UINT64_MAX: chunked (HTTP/1.0: close at the end). */
 void http_response_begin(struct http_request *req, int status, uint64_t length);
-/* Queues data (borrowed until fn) and calls fn when it was handed to the kernel: err 0 or CLOSED.
- */
+/* Queues data (borrowed until fn) and calls fn when it was handed to the kernel, perhaps before
+ * this returns: err 0 or CLOSED (also when the client reads too slowly). */
 typedef void (*http_write_fn)(void *arg, int err);
 void http_response_write(struct http_request *req, const void *data, size_t size, http_write_fn fn,
                          void *arg);
 void http_response_end(struct http_request *req);
 void http_response_cut(struct http_request *req);
 
-/* A buffer of http_buffer_bytes() from the server's bounded set, for streaming an answer; NULL when
- * all are in use: fn is called (on the loop) when one is free. Returned at the end of the request
- * by itself. */
+/* A buffer of http_buffer_bytes() from the server's bounded set, for streaming an answer. When all
+ * are in use fn is called (on the loop) as soon as one is free, in the order asked; with NULL when
+ * the connection died meanwhile. One a request: asking again gives the same. Asking gives up the
+ * last piece of the body. Returned at the end of the request by itself. */
 typedef void (*http_buffer_fn)(void *arg, uint8_t *buffer);
 void http_buffer_get(struct http_request *req, http_buffer_fn fn,
                      void *arg); /* may call fn at once */
