@@ -37,47 +37,67 @@ static size_t cmd_cell_width(const uint8_t *cell, size_t size) {
     return width;
 }
 
-static size_t cmd_cell_end(const struct buf *rows, size_t pos) {
-    while (pos < rows->size && rows->data[pos] != '\t' && rows->data[pos] != '\n') {
+#define CMD_COLUMNS_MAX 16
+
+static size_t cmd_cell_end(struct slice rows, size_t pos) {
+    while (pos < rows.size && rows.data[pos] != '\t' && rows.data[pos] != '\n') {
         pos++;
     }
     return pos;
 }
 
-static void cmd_print_cell(const uint8_t *cell, size_t size) {
-    for (size_t i = 0; i < size; i++) {
-        (void)putchar(cell[i] < 0x20 || cell[i] == 0x7f ? '?' : cell[i]);
+static void cmd_print_cell(struct slice cell) {
+    for (size_t i = 0; i < cell.size; i++) {
+        (void)putchar(cell.data[i] < 0x20 || cell.data[i] == 0x7f ? '?' : cell.data[i]);
     }
 }
 
-void cmd_print_table(const struct buf *rows) {
-    enum { COLUMNS_MAX = 16 };
-    size_t widths[COLUMNS_MAX] = {0};
+static void cmd_block_widths(struct slice rows, size_t widths[CMD_COLUMNS_MAX]) {
     size_t column = 0;
-    for (size_t pos = 0; pos < rows->size;) {
+    for (size_t pos = 0; pos < rows.size;) {
         size_t end = cmd_cell_end(rows, pos);
-        bool more = end < rows->size && rows->data[end] == '\t';
+        bool more = end < rows.size && rows.data[end] == '\t';
         /* A line without tabs is a heading: it stretches no column. */
-        if (column < COLUMNS_MAX && (more || column > 0)) {
-            widths[column] = MAX(widths[column], cmd_cell_width(rows->data + pos, end - pos));
+        if (column < CMD_COLUMNS_MAX && (more || column > 0)) {
+            widths[column] = MAX(widths[column], cmd_cell_width(rows.data + pos, end - pos));
         }
         column = more ? column + 1 : 0;
         pos = end + 1;
     }
-    column = 0;
-    for (size_t pos = 0; pos < rows->size;) {
+}
+
+static void cmd_print_block(struct slice rows) {
+    size_t widths[CMD_COLUMNS_MAX] = {0};
+    size_t column = 0;
+    cmd_block_widths(rows, widths);
+    for (size_t pos = 0; pos < rows.size;) {
         size_t end = cmd_cell_end(rows, pos);
-        bool more = end < rows->size && rows->data[end] == '\t';
-        cmd_print_cell(rows->data + pos, end - pos);
+        bool more = end < rows.size && rows.data[end] == '\t';
+        cmd_print_cell(slice_of(rows.data + pos, end - pos));
         if (more) {
-            size_t width = cmd_cell_width(rows->data + pos, end - pos);
-            size_t target = column < COLUMNS_MAX ? widths[column] : width;
+            size_t width = cmd_cell_width(rows.data + pos, end - pos);
+            size_t target = column < CMD_COLUMNS_MAX ? widths[column] : width;
             (void)printf("%*s", (int)(MIN(target - MIN(width, target), 200u) + 2), "");
         } else {
             (void)putchar('\n');
         }
         column = more ? column + 1 : 0;
         pos = end + 1;
+    }
+}
+
+/* Blocks are separated by an empty line; each has its own columns. */
+void cmd_print_table(const struct buf *rows) {
+    struct slice rest = buf_slice(rows);
+    while (rest.size > 0) {
+        const uint8_t *gap = memmem(rest.data, rest.size, "\n\n", 2);
+        size_t size = gap == NULL ? rest.size : (size_t)(gap - rest.data) + 1;
+        cmd_print_block(slice_take(rest, size));
+        if (gap != NULL) {
+            (void)putchar('\n');
+            size++;
+        }
+        rest = slice_skip(rest, size);
     }
 }
 
