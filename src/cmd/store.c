@@ -1,7 +1,10 @@
 /* The configuration as options of the object store; making directories. Start-up code. */
 #include "cmd/store.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmd/command.h"
 
@@ -40,14 +43,38 @@ void store_options(const struct config *config, struct executor *workers, struct
         .workers = workers};
 }
 
+/* Cuts the last part of a path off; false at the top. */
+static bool store_parent(char *path) {
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || slash == path) {
+        return false;
+    }
+    *slash = 0;
+    return true;
+}
+
 static int store_make_directory(const char *key, const char *path) {
     int err = os_mkdir_all(os_fs_real(), path);
-    if (err < 0 && err != -HL_ERR_EXISTS) {
-        return cmd_error("%s %s cannot be made (%s: %s); make it and give it to the user that runs "
-                         "hayloft, or set another one in the configuration",
-                         key, path, error_name(err), strerror(error_errno(err)));
+    if ((err == 0 || err == -HL_ERR_EXISTS) && access(path, W_OK | X_OK) == 0) {
+        return CMD_OK;
     }
-    return CMD_OK;
+    /* What is there of the path says why: the codes of os/ do not tell permissions apart. */
+    char there[4096];
+    (void)snprintf(there, sizeof(there), "%s", path);
+    struct stat st;
+    bool found = stat(there, &st) == 0;
+    while (!found && store_parent(there)) {
+        found = stat(there, &st) == 0;
+    }
+    const char *why = err < 0 ? error_text(err) : "it is not usable";
+    if (found && !S_ISDIR(st.st_mode)) {
+        why = "it is no directory";
+    } else if (found && access(there, W_OK | X_OK) != 0) {
+        why = errno == EROFS ? "its file system is read-only" : "this user may not write there";
+    }
+    return cmd_error("%s %s cannot be used: %s: %s; make the directory and give it to the user "
+                     "that runs hayloft, or set %s to another one",
+                     key, path, there, why, key);
 }
 
 int store_make_metadata(const struct config *config) {
@@ -59,9 +86,7 @@ int store_make_directories(const struct config *config) {
     for (uint32_t i = 0; i < config->data_dir_count && code == CMD_OK; i++) {
         /* Making a directory cannot hide an unmounted disk: the volume layer misses its marker
          * then and refuses. */
-        struct stat st;
-        bool there = stat(config->data_dirs[i].path, &st) == 0;
-        if (!there && !config->data_dirs[i].read_only) {
+        if (!config->data_dirs[i].read_only) {
             code = store_make_directory("data_dir", config->data_dirs[i].path);
         }
     }
