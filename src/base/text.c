@@ -139,7 +139,9 @@ void percent_encode(struct buf *out, struct slice s, bool keep_slash) {
         buf_append(out, escape, sizeof(escape));
         from = i + 1;
     }
-    buf_append(out, s.data + from, s.size - from);
+    if (from < s.size) { /* an empty slice may have no address to add to */
+        buf_append(out, s.data + from, s.size - from);
+    }
 }
 
 bool percent_decode(struct buf *out, struct slice s) {
@@ -157,7 +159,9 @@ bool percent_decode(struct buf *out, struct slice s) {
         buf_append_u8(out, (uint8_t)(high << 4 | low));
         from = i + 3;
     }
-    buf_append(out, s.data + from, s.size - from);
+    if (from < s.size) { /* an empty slice may have no address to add to */
+        buf_append(out, s.data + from, s.size - from);
+    }
     return true;
 }
 

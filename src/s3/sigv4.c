@@ -45,7 +45,7 @@ static bool append_path(struct buf *out, struct slice path, enum sigv4_path form
 
 struct encoded_param {
     size_t name_off, name_size, value_size; /* the value follows the name */
-    const struct buf *text;
+    const struct buf *text;                 /* never empty while there are parameters */
 };
 
 static struct slice encoded_name(const struct encoded_param *p) {
@@ -65,6 +65,9 @@ static bool append_query(struct buf *out, const struct s3_query *query) {
     struct buf text CLEANUP_BUF = {0};
     struct encoded_param params[S3_QUERY_PARAMS_MAX];
     size_t count = 0;
+    if (!buf_reserve(&text, 1)) {
+        return false;
+    }
     for (uint32_t i = 0; i < query->count; i++) {
         const struct s3_query_param *param = &query->params[i];
         if (slice_equal_str(param->name, "X-Amz-Signature")) {

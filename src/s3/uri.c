@@ -47,11 +47,14 @@ bool s3_uri_decode(struct slice raw, bool plus, struct pool *pool, struct slice 
     return true;
 }
 
-/* Decoded, and text that may be a name: UTF-8 without NUL. */
+/* What a name may be: UTF-8 without NUL. */
+static bool is_text(struct slice s) {
+    return slice_find(s, '\0', 0) == s.size && utf8_valid(s);
+}
+
 static int decode_text(struct slice raw, bool plus, struct pool *pool, struct slice *ret) {
     struct slice text;
-    if (!s3_uri_decode(raw, plus, pool, &text) || slice_find(text, '\0', 0) != text.size ||
-        !utf8_valid(text)) {
+    if (!s3_uri_decode(raw, plus, pool, &text) || !is_text(text)) {
         return -HL_ERR_URI;
     }
     *ret = text;
@@ -152,7 +155,7 @@ struct slice s3_uri_raw_path(const struct http_head *head) {
     } else if (starts_with_nocase(path, SLICE_LITERAL("https://"))) {
         rest = slice_skip(path, 8);
     } else {
-        return path;
+        return path.size > 0 ? path : SLICE_LITERAL("");
     }
     rest = slice_skip(rest, slice_find(rest, '/', 0));
     return rest.size > 0 ? rest : SLICE_LITERAL("/");
@@ -224,7 +227,7 @@ static int lower_copy(struct slice text, struct pool *pool, struct slice *ret) {
         out[i] = c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c;
     }
     *ret = slice_of(out, text.size);
-    return utf8_valid(*ret) ? 0 : -HL_ERR_URI;
+    return is_text(*ret) ? 0 : -HL_ERR_URI;
 }
 
 /* The path after its first '/': "bucket/key" in path style. */

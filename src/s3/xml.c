@@ -161,12 +161,20 @@ static void on_doctype(void *arg, const XML_Char *name, const XML_Char *system_i
 
 static struct xml_node *node_new(struct xml_reader *reader, const char *qualified) {
     const char *colon = strrchr(qualified, ':');
-    struct xml_node *node = POOL_NEW(reader->pool, struct xml_node);
-    if (node == NULL) {
+    struct slice name = slice_str(colon != NULL ? colon + 1 : qualified);
+    if (name.size == 0) {
+        reader_stop(reader, -HL_ERR_XML); /* "a:" is a name to expat, but none to namespaces */
         return NULL;
     }
-    node->name = pool_copy(reader->pool, slice_str(colon != NULL ? colon + 1 : qualified));
-    return node->name.data != NULL ? node : NULL;
+    struct xml_node *node = POOL_NEW(reader->pool, struct xml_node);
+    if (node != NULL) {
+        node->name = pool_copy(reader->pool, name);
+    }
+    if (node == NULL || node->name.data == NULL) {
+        reader_stop(reader, -HL_ERR_NOMEM);
+        return NULL;
+    }
+    return node;
 }
 
 static void on_start(void *arg, const XML_Char *name, const XML_Char **attributes) {
@@ -180,7 +188,6 @@ static void on_start(void *arg, const XML_Char *name, const XML_Char **attribute
     }
     struct xml_node *node = node_new(reader, name);
     if (node == NULL) {
-        reader_stop(reader, -HL_ERR_NOMEM);
         return;
     }
     reader->node_count++;

@@ -118,6 +118,8 @@ static void malformed(void **state) {
         "<a></b>",
         "<a/><b/>",
         "<a>&nbsp;</a>",
+        "<:/>",
+        "<a:></a:>",
         "<a>&#0;</a>",
         "<a>\x01</a>",
         "<a>\xff</a>",
