@@ -46,10 +46,10 @@ void store_options(const struct config *config, struct executor *workers, struct
 /* Cuts the last part of a path off; false at the top. */
 static bool store_parent(char *path) {
     char *slash = strrchr(path, '/');
-    if (slash == NULL || slash == path) {
+    if (slash == NULL || (slash == path && path[1] == 0)) {
         return false;
     }
-    *slash = 0;
+    slash[slash == path] = 0; /* "/a" becomes "/" */
     return true;
 }
 
