@@ -1,4 +1,6 @@
-/* The growing buffer: doubles up to its limit; a failure sticks and later appends do nothing. */
+/* The growing buffer: doubles up to its limit; a failure sticks and later appends do nothing. One
+ * byte more than the limit may be allocated, for the NUL that vsnprintf insists on. Belongs to one
+ * thread at a time. */
 #include "base/buf.h"
 
 #include <stdarg.h>
@@ -21,14 +23,16 @@ void buf_clear(struct buf *buf) {
 bool buf_reserve(struct buf *buf, size_t more) {
     size_t limit = buf->size_max == 0 ? BUF_LIMIT_DEFAULT : buf->size_max;
     size_t needed;
-    if (buf->failed || __builtin_add_overflow(buf->size, more, &needed) || needed > limit) {
+    if (buf->failed || __builtin_add_overflow(buf->size, more, &needed) || needed > limit ||
+        needed == SIZE_MAX) {
         buf->failed = true;
         return false;
     }
-    if (needed <= buf->capacity) {
+    if (needed < buf->capacity) {
         return true;
     }
-    size_t capacity = MAX(MAX(needed, buf->capacity * 2), (size_t)BUF_CAPACITY_MIN);
+    size_t doubled = MIN(buf->capacity * 2, limit);
+    size_t capacity = MAX(MAX(needed, doubled), (size_t)BUF_CAPACITY_MIN) + 1;
     uint8_t *data = realloc(buf->data, capacity);
     if (data == NULL) {
         buf->failed = true;
@@ -93,7 +97,7 @@ void buf_printf(struct buf *buf, const char *format, ...) {
     va_copy(again, args);
     int size = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (size >= 0 && buf_reserve(buf, (size_t)size + 1)) {
+    if (size >= 0 && buf_reserve(buf, (size_t)size)) {
         vsnprintf((char *)buf->data + buf->size, (size_t)size + 1, format, again);
         buf->size += (size_t)size;
     }
