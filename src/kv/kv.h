@@ -76,10 +76,13 @@ void kv_batch_delete_range(struct kv_batch *batch, enum kv_space space, struct s
                            struct slice end);
 /* Adds delta to a 64-bit counter; an absent one counts as 0. Never mix with put on one key. */
 void kv_batch_add(struct kv_batch *batch, enum kv_space space, struct slice key, int64_t delta);
-/* Atomic; not durable until kv_flush. */
+/* Atomic; not durable until kv_flush. NO_SPACE: a flush in the background met a full disk; nothing
+ * was written, and the same batch may be written again some seconds after there is room. */
 int kv_write(struct kv *kv, struct kv_batch *batch);
 
-/* Everything written before the call is durable when it returns 0. Any thread; blocks. */
+/* Everything written before the call is durable when it returns 0. Any thread; blocks. NO_SPACE
+ * loses nothing, but from then on kv_write answers it too, until the store has noticed (within some
+ * seconds) that there is room again. */
 int kv_flush(struct kv *kv);
 /* A consistent copy (hard links where possible) in a new directory. UNSUPPORTED on the twin. */
 int kv_checkpoint(struct kv *kv, const char *path);
@@ -105,8 +108,8 @@ struct slice kv_iter_value(const struct kv_iter *iter);
 
 struct kv_stats {
     uint64_t disk_bytes;
-    uint64_t memory_bytes; /* memtables and cache */
-    uint64_t keys_estimate[KV_SPACE_COUNT];
+    uint64_t memory_bytes;                  /* memtables and cache */
+    uint64_t keys_estimate[KV_SPACE_COUNT]; /* rough: RocksDB's total, shared by size on disk */
 };
 void kv_stats(struct kv *kv, struct kv_stats *ret);
 

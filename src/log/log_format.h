@@ -38,6 +38,9 @@
 #define LOG_KIND_END    0x8000u /* the segment is full, the log goes on in the next number */
 #define LOG_KIND_RESUME 0x8001u /* recovery found a torn tail before this place */
 
+/* Far beyond what is ever written, so that adding one is safe. */
+#define LOG_BATCH_MAX (UINT64_MAX / 2)
+
 /* On every record of the batch that a recovery writes: it may follow an unfinished batch. */
 #define LOG_FLAG_RESUME 0x0001u
 

@@ -85,7 +85,13 @@ static int load(struct recovery *r, const struct log_segment *segment) {
 
 /* Whether an intact record may follow what was read so far. */
 static bool follows(const struct recovery *r, const struct log_record_info *info) {
-    if (info->chain != r->chain) {
+    uint64_t end = r->off + log_record_size(info->length);
+    uint64_t room = r->log->segments[r->pos]->size - end;
+    if (info->kind != LOG_KIND_END && room < LOG_RECORD_HEADER_SIZE) {
+        return false; /* there is always room for an END */
+    }
+    if (info->chain != r->chain || info->batch > LOG_BATCH_MAX || info->kind == 0 ||
+        info->kind > LOG_KIND_RESUME) {
         return false;
     }
     if (!r->any) {

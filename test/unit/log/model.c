@@ -2,8 +2,8 @@
  * batches, releases, preparing and trimming, ended by a power cut inside a random disk operation
  * (recovery's own included), by the death of the process alone, or by a failed sync. After each
  * start: every acknowledged record is there, in order, with its own content; after them at most a
- * beginning of the last batch; nothing else. A failing seed is printed; give it as the argument to
- * run it alone. */
+ * beginning of the last batch; nothing else. A failing seed is printed with the command that
+ * runs it alone. */
 #include "testlog.h"
 
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 
 static uint64_t seed_first = 1;
 static uint64_t seed_last = SEEDS;
+static uint64_t seed_running;
 
 struct totals {
     uint64_t power_cuts;
@@ -101,7 +102,7 @@ static void test_crashes(void **state) {
         struct prng prng;
         prng_init(&prng, seed);
         testlog_init(t, seed, 0);
-        print_message("seed %" PRIu64 "\r", seed);
+        seed_running = seed;
         for (int i = 0; i < LIVES; i++) {
             live(t, &prng, &totals);
         }
@@ -131,5 +132,9 @@ int main(int argc, char **argv) {
     }
     logger_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC)); /* thousands of planned failures */
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_crashes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (failed != 0) {
+        print_message("replay: %s %" PRIu64 "\n", argv[0], seed_running);
+    }
+    return failed;
 }
