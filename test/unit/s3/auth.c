@@ -163,79 +163,78 @@ static void published_presigned(void **state) {
 }
 
 /* Each case changes one thing of the published GET. */
+static const struct {
+    const char *authorization;
+    int err;
+} authorization_cases[] = {
+    {"AWS4-HMAC-SHA256 " CREDENTIAL ", " GET_SIGNED ", Signature=" GET_SIGNATURE, 0},
+    {"AWS4-HMAC-SHA256   " CREDENTIAL " ,\t" GET_SIGNED "  ,Signature= " GET_SIGNATURE, 0},
+    {"AWS4-HMAC-SHA256 Signature=" GET_SIGNATURE "," GET_SIGNED "," CREDENTIAL, 0},
+    {"AWS4-HMAC-SHA256" CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE, HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED, HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED ",Signature=", HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE ",",
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL "," CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE ",More=1",
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL
+     ",SignedHeaders=host;;x-amz-content-sha256;x-amz-date,Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL
+     ",SignedHeaders=host;x-amz-content-sha256;x-amz-date;,Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=,Signature=" GET_SIGNATURE, HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/s3/aws4_request," GET_SIGNED
+     ",Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 Credential=/20130524/us-east-1/s3/aws4_request," GET_SIGNED
+     ",Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/iam/"
+     "aws4_request," GET_SIGNED ",Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/"
+     "aws4_requesT," GET_SIGNED ",Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130525/us-east-1/s3/"
+     "aws4_request," GET_SIGNED ",Signature=" GET_SIGNATURE,
+     HL_ERR_AUTH_HEADER},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=range;x-amz-content-sha256;x-amz-date,"
+     "Signature=" GET_SIGNATURE,
+     HL_ERR_UNSIGNED_HEADERS},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=host;range;x-amz-date,"
+     "Signature=" GET_SIGNATURE,
+     HL_ERR_UNSIGNED_HEADERS},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=host;x-amz-content-sha256;x-amz-date,"
+     "Signature=" GET_SIGNATURE,
+     HL_ERR_SIGNATURE},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED
+     ",Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb40",
+     HL_ERR_SIGNATURE},
+    {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED
+     ",Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb4",
+     HL_ERR_SIGNATURE},
+    {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPL3/20130524/us-east-1/s3/"
+     "aws4_request," GET_SIGNED ",Signature=" GET_SIGNATURE,
+     HL_ERR_NO_SUCH_ACCESS_KEY},
+    {"AWS4-ECDSA-P256-SHA256 " CREDENTIAL, HL_ERR_INVALID_REQUEST},
+    {"AWS AKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=", HL_ERR_INVALID_REQUEST},
+    {"AWSAKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=", HL_ERR_INVALID},
+    {"Bearer abc", HL_ERR_INVALID},
+};
+
 static void authorization_syntax(void **state) {
-    static const struct {
-        const char *authorization;
-        int err;
-    } cases[] = {
-        {"AWS4-HMAC-SHA256 " CREDENTIAL ", " GET_SIGNED ", Signature=" GET_SIGNATURE, 0},
-        {"AWS4-HMAC-SHA256   " CREDENTIAL " ,\t" GET_SIGNED "  ,Signature= " GET_SIGNATURE, 0},
-        {"AWS4-HMAC-SHA256 Signature=" GET_SIGNATURE "," GET_SIGNED "," CREDENTIAL, 0},
-        {"AWS4-HMAC-SHA256" CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED, HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED ",Signature=", HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE ",",
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL "," CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED ",Signature=" GET_SIGNATURE ",More=1",
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL
-         ",SignedHeaders=host;;x-amz-content-sha256;x-amz-date,Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL
-         ",SignedHeaders=host;x-amz-content-sha256;x-amz-date;,Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=,Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/s3/aws4_request," GET_SIGNED
-         ",Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 Credential=/20130524/us-east-1/s3/aws4_request," GET_SIGNED
-         ",Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/iam/"
-         "aws4_request," GET_SIGNED ",Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/"
-         "aws4_requesT," GET_SIGNED ",Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130525/us-east-1/s3/"
-         "aws4_request," GET_SIGNED ",Signature=" GET_SIGNATURE,
-         HL_ERR_AUTH_HEADER},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=range;x-amz-content-sha256;x-amz-date,"
-         "Signature=" GET_SIGNATURE,
-         HL_ERR_UNSIGNED_HEADERS},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=host;range;x-amz-date,"
-         "Signature=" GET_SIGNATURE,
-         HL_ERR_UNSIGNED_HEADERS},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL ",SignedHeaders=host;x-amz-content-sha256;x-amz-date,"
-         "Signature=" GET_SIGNATURE,
-         HL_ERR_SIGNATURE},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED
-         ",Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb40",
-         HL_ERR_SIGNATURE},
-        {"AWS4-HMAC-SHA256 " CREDENTIAL "," GET_SIGNED
-         ",Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb4",
-         HL_ERR_SIGNATURE},
-        {"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPL3/20130524/us-east-1/s3/"
-         "aws4_request," GET_SIGNED ",Signature=" GET_SIGNATURE,
-         HL_ERR_NO_SUCH_ACCESS_KEY},
-        {"AWS4-ECDSA-P256-SHA256 " CREDENTIAL, HL_ERR_INVALID_REQUEST},
-        {"AWS AKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=", HL_ERR_INVALID_REQUEST},
-        {"AWSAKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=", HL_ERR_INVALID},
-        {"Bearer abc", HL_ERR_INVALID},
-    };
     struct run *r = *state;
-    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        get_object(r, cases[i].authorization);
+    for (size_t i = 0; i < ARRAY_COUNT(authorization_cases); i++) {
+        get_object(r, authorization_cases[i].authorization);
         int err = verify(r);
-        if (err != -cases[i].err) {
-            print_error("%s: %s, not %s\n", cases[i].authorization, error_name(err),
-                        error_name(-cases[i].err));
+        if (err != -authorization_cases[i].err) {
+            print_error("%s: %s, not %s\n", authorization_cases[i].authorization, error_name(err),
+                        error_name(-authorization_cases[i].err));
         }
-        assert_int_equal(err, -cases[i].err);
+        assert_int_equal(err, -authorization_cases[i].err);
     }
 }
 
