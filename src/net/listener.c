@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/logger.h"
 #include "base/macros.h"
+#include "base/text.h"
 
 #define ACCEPT_BATCH    64
 #define ACCEPT_PAUSE_US 50000
@@ -167,7 +168,9 @@ static int group_bind(struct listener_group *group, const char *address, struct 
 /* Splits "host:port"; an empty host or "[::]" stands for every address. */
 static bool address_split(const char *address, char host[256], char port[8]) {
     const char *colon = strrchr(address, ':');
-    if (colon == NULL || strlen(colon + 1) >= 8 || colon[1] == '\0') {
+    uint64_t number;
+    if (colon == NULL || strlen(colon + 1) >= 8 ||
+        !parse_u64(slice_str(colon + 1), UINT16_MAX, &number)) {
         return false;
     }
     size_t size = (size_t)(colon - address);
