@@ -91,6 +91,54 @@ int cmd_node_id(struct cmd *cmd) {
     return CMD_OK;
 }
 
+/* ---- one node needs no layout ---- */
+
+int cmd_node_connect(struct cmd *cmd) {
+    return cmd_error("cannot connect to %s: nodes do not talk to each other in this version; run "
+                     "one node",
+                     cmd->arguments[0]);
+}
+
+int cmd_layout_show(struct cmd *cmd) {
+    json_t *status, *node;
+    size_t i;
+    int code = client_call(cmd, "/v2/GetClusterStatus", NULL, &status);
+    if (code != CMD_OK) {
+        return code;
+    }
+    CLEANUP_BUF struct buf rows = {0};
+    buf_append_str(&rows, "==== CURRENT LAYOUT ====\nID\tZone\tCapacity\n");
+    json_array_foreach(json_object_get(status, "nodes"), i, node) {
+        const json_t *role = json_object_get(node, "role");
+        char capacity[32];
+        format_bytes(cmd_json_u64(role, "capacity"), capacity);
+        buf_printf(&rows, "%.16s\t%s\t%s\n", cmd_json_str(node, "id"), cmd_json_str(role, "zone"),
+                   capacity);
+    }
+    buf_printf(&rows, "\nCurrent layout version: %llu. A single node holds everything.\n",
+               (unsigned long long)cmd_json_u64(status, "layoutVersion"));
+    if (cmd->json) {
+        (void)cmd_print_json(status);
+    } else {
+        cmd_print_table(&rows);
+    }
+    json_decref(status);
+    return CMD_OK;
+}
+
+/* Says the truth and succeeds: after it the layout is what the caller needs. */
+int cmd_layout_change(struct cmd *cmd) {
+    json_t *health;
+    int code = client_call(cmd, "/v2/GetClusterHealth", NULL, &health);
+    if (code != CMD_OK) {
+        return code;
+    }
+    json_decref(health);
+    (void)printf("Nothing to do: this is a single node, it has its role already and holds "
+                 "everything.\n");
+    return CMD_OK;
+}
+
 /* ---- statistics ---- */
 
 static void node_stats_rows(struct buf *rows, const json_t *stats) {
