@@ -198,6 +198,16 @@ static int add_config(struct rebuild *r, const struct volume_scan_item *item) {
                            item->record->id.low, &place);
 }
 
+/* A torn one (of a checkpoint that a power cut ended) is garbage: its rows were still in the kv. */
+static int add_tombstones(struct rebuild *r, const struct volume_scan_item *item) {
+    struct data_place place = {item->location, VOLUME_TOMBSTONES};
+    if (data_verify(r->data, item->record->id, &place, NULL) != 0) {
+        return 0;
+    }
+    int err = add_body(r, item);
+    return err != 0 ? err : data_rebuild_name(r->data, item->record->id, 1);
+}
+
 static int second_pass_item(void *arg, const struct volume_scan_item *item) {
     struct rebuild *r = arg;
     r->bytes_done += item->location.record_bytes;
@@ -211,11 +221,10 @@ static int second_pass_item(void *arg, const struct volume_scan_item *item) {
     int err = 0;
     if (item->record->kind == VOLUME_CONFIG) {
         err = add_config(r, item);
+    } else if (item->record->kind == VOLUME_TOMBSTONES) {
+        err = add_tombstones(r, item);
     } else {
         err = add_body(r, item);
-        if (err == 0 && item->record->kind == VOLUME_TOMBSTONES) {
-            err = data_rebuild_name(r->data, item->record->id, 1);
-        }
     }
     return err != 0 ? err : write_batch(r->data, BATCH_ROWS);
 }

@@ -154,6 +154,9 @@ int data_config_put(struct data *data, struct kv_batch *batch, struct slice row_
     uint64_t old_sequence;
     struct data_place old;
     int err = data_config_get(data, row_key, &old_sequence, &old);
+    if (err == 0 && old_sequence > sequence) {
+        return 0; /* replay of an older one */
+    }
     if (err == 0) {
         err = leave_place(data, batch, &old);
     } else if (err == -HL_ERR_NOT_FOUND) {

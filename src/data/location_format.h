@@ -1,6 +1,7 @@
 /* Rows of data/ in KV_LOCAL (docs/formats/location.md). Keys start with one byte; numbers in keys
  * are big-endian so that their order is numeric. Values are varints (base/bytes.h) unless said
  * otherwise.
+ * 'A' belongs to meta/ (the applied index).
  *
  *   'L' id:16            where a live body is: place
  *   'C' row key          newest configuration record of that row: sequence, place
@@ -9,7 +10,7 @@
  *   'F' seq:8            a freed run that waits for readers: id.high, id.low, count, head (0 or 1),
  *                        estimated bytes
  *   'X' id:16 volume:4   a dead head in that volume of which no synced tombstone tells yet: empty
- *   'A' id:16 volume:4   another copy of that head lies in this volume (left by a crash): empty
+ *   'P' id:16 volume:4   another copy of that head lies in this volume (left by a crash): empty
  *   'D' volume:4 off:8   a damaged record: 1 checksum or 2 unreadable, time (ms), id.high,
  *                        id.low, origin key (blob)
  *   'T'                  scrub state: version, mode, volume, off / 8, bytes done, bytes total,
@@ -32,7 +33,7 @@ enum data_row {
     DATA_ROW_SCAN_FROM = 'S',
     DATA_ROW_FREE = 'F',
     DATA_ROW_TOMBSTONE = 'X',
-    DATA_ROW_ALIAS = 'A',
+    DATA_ROW_ALIAS = 'P',
     DATA_ROW_DAMAGE = 'D',
     DATA_ROW_SCRUB = 'T',
     DATA_ROW_NUMBER = 'N',
