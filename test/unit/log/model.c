@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
+#include "base/failpoint.h"
+
 #define SEEDS          150
 #define LIVES          10
 #define STEPS_MAX      40
@@ -122,6 +124,61 @@ static void test_crashes(void **state) {
     }
 }
 
+/* Every place in the code where a crash is interesting, each several times. */
+static const char *const failpoints[] = {
+    "log.append.before_write", "log.append.before_sync", "log.append.synced",
+    "log.segment.created",     "log.segment.renamed",    "log.release.renamed",
+    "log.release.unnamed",     "log.release.unlinked",   "log.trim.unlinked",
+    "log.recover.rewritten",   "log.recover.erasing",    "log.recover.erased",
+    "log.recover.unlinked",    "log.recover.resumed",
+};
+#define FAILPOINT_CRASHES   5
+#define FAILPOINT_SEEDS_MAX 400
+
+static struct sim_fs *sim_running;
+static uint64_t failpoint_crashes;
+
+static void crash_at_failpoint(const char *name) {
+    failpoint_crashes++;
+    sim_fs_crash_after(sim_running, 1);
+}
+
+static void crash_at(const char *name, uint64_t seed) {
+    struct totals totals = {0};
+    struct testlog *t = malloc(sizeof(*t));
+    struct prng prng;
+    prng_init(&prng, seed);
+    testlog_init(t, seed, 0);
+    sim_running = t->sim;
+    for (int i = 0; i < LIVES; i++) {
+        assert_true(failpoint_set(name, "crash", 1 + prng_below(&prng, 3)));
+        live(t, &prng, &totals);
+    }
+    failpoint_clear();
+    sim_fs_crash(t->sim);
+    assert_int_equal(testlog_open(t), 0);
+    testlog_done(t);
+    free(t);
+}
+
+static void test_failpoints(void **state) {
+    if (!failpoint_set(failpoints[0], "crash", 1)) {
+        skip();
+    }
+    failpoint_set_crash_handler(crash_at_failpoint);
+    for (size_t i = 0; i < sizeof(failpoints) / sizeof(failpoints[0]); i++) {
+        failpoint_crashes = 0;
+        for (uint64_t seed = 1; failpoint_crashes < FAILPOINT_CRASHES; seed++) {
+            if (seed == FAILPOINT_SEEDS_MAX) {
+                fail_msg("%s was not reached", failpoints[i]);
+            }
+            seed_running = seed;
+            crash_at(failpoints[i], seed);
+        }
+    }
+    failpoint_clear();
+}
+
 int main(int argc, char **argv) {
     if (argc == 2) {
         seed_first = strtoull(argv[1], NULL, 10);
@@ -131,7 +188,8 @@ int main(int argc, char **argv) {
         seed_last = strtoull(argv[2], NULL, 10);
     }
     logger_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC)); /* thousands of planned failures */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crashes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crashes),
+                                       cmocka_unit_test(test_failpoints)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (failed != 0) {
         print_message("replay: %s %" PRIu64 "\n", argv[0], seed_running);
