@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/logger.h"
 #include "base/macros.h"
+#include "kv/kv_format.h"
 #include "kv/kv_int.h"
 
 #define CACHE_BYTES_DEFAULT        (4u << 20)
@@ -34,8 +35,8 @@
  * counter stays cheap. */
 #define SUCCESSIVE_MERGES_MAX      64
 
-/* Format: the first byte of every key on disk. */
-static const char space_byte[KV_SPACE_COUNT] = {[KV_META] = 'M', [KV_LOCAL] = 'L'};
+static const char space_byte[KV_SPACE_COUNT] = {
+    [KV_META] = KV_FORMAT_SPACE_META, [KV_LOCAL] = KV_FORMAT_SPACE_LOCAL};
 
 struct kv_rocks {
     struct kv kv;
@@ -163,9 +164,8 @@ static void merge_delete_value(void *state, const char *value, size_t size) {
     free((void *)(uintptr_t)value);
 }
 
-/* Stored in the tables' properties: never change it. */
 static const char *merge_name(void *state) {
-    return "hayloft.counter";
+    return KV_FORMAT_COUNTER_NAME;
 }
 
 static void merge_destroy(void *state) {
@@ -282,7 +282,17 @@ int kv_open_rocks(const char *path, const struct kv_options *options, struct kv 
     }
     rocks->kv.ops = &rocks_ops;
     rocks->path = strdup(path);
-    int err = rocks->path == NULL ? -HL_ERR_NOMEM : rocks_open(rocks, options);
+    int err = rocks->path == NULL ? -HL_ERR_NOMEM : 0;
+    if (err == 0 && options->create) {
+        /* RocksDB syncs what is in its directory, not the directory's own name. */
+        err = os_mkdir_all(os_fs_real(), path);
+        if (err != 0) {
+            LOG_ERROR("kv", "cannot create %s: %s", path, error_text(err));
+        }
+    }
+    if (err == 0) {
+        err = rocks_open(rocks, options);
+    }
     if (err != 0) {
         rocks_close(&rocks->kv);
         return err;
