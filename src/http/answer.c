@@ -58,6 +58,9 @@ static void answer_flush(struct http_conn *conn) {
 
 bool http_answer_step(struct http_conn *conn) {
     struct http_request *req = conn->req;
+    if (req->write_fn == NULL && !req->ended) {
+        return false; /* a head alone waits for the first write */
+    }
     if (req->out_count > 0) {
         if (!conn->writable) {
             http_progress_wait(&conn->progress, http_conn_now(conn));
@@ -76,7 +79,7 @@ bool http_answer_step(struct http_conn *conn) {
         fn(req->write_arg, 0);
         return true;
     }
-    if (req->ended && http_body_cancel_wait(req)) {
+    if (http_body_cancel_wait(req)) {
         http_conn_finish_request(conn);
         return true;
     }
