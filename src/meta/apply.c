@@ -29,6 +29,13 @@ int engine_applied_load(struct engine_local *e) {
     return 0;
 }
 
+void meta_sequence_restore(struct kv_batch *batch, uint64_t sequence) {
+    uint8_t applied[16];
+    put_le64(applied, 0);
+    put_le64(applied + 8, sequence);
+    kv_batch_put(batch, KV_LOCAL, applied_key(), slice_of(applied, sizeof(applied)));
+}
+
 static int apply_head(struct engine_local *e, const struct entry_op *op, bool replay) {
     if (op->kind == ENTRY_HEAD) {
         CLEANUP_BUF struct buf row = {0};

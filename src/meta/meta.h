@@ -150,6 +150,9 @@ void meta_watch(struct meta *meta, const char *tables,
  * it runs at once. */
 int meta_run_local(struct meta *meta, int (*fn)(void *arg, struct kv_batch *batch), void *arg);
 
+/* For a rebuild, into the rows of a store whose log is new: sequences go on after this one. */
+void meta_sequence_restore(struct kv_batch *batch, uint64_t sequence);
+
 struct meta_stats {
     struct log_stats log;
     uint64_t applied_index;
