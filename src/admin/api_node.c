@@ -218,6 +218,12 @@ static int api_launch_repair(struct api_call *call, json_t **ret_json) {
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
         if (strcmp(command, commands[i]) == 0) {
             err = data_scrub_command(object_data(api_store(call)), (enum data_scrub_command)i);
+            if (err == -HL_ERR_INVALID) {
+                return api_fail(call, -HL_ERR_INVALID_REQUEST,
+                                "A scrub cannot be told to %s now; `hayloft scrub status` shows "
+                                "its state.",
+                                command);
+            }
             if (err == 0) {
                 *ret_json = api_node_result(call, json_null());
             }
