@@ -356,8 +356,10 @@ const struct cmd_command cmd_commands[] = {
      0,
      0,
      "make the metadata anew from the data files (server stopped)",
-     "For a store whose metadata directory is damaged or lost. Reads every volume; buckets, "
-     "objects\nand access keys come back from the records themselves.",
+     "For a store whose metadata directory is damaged or lost. Reads every volume; buckets and "
+     "objects\ncome back from the records themselves. Access keys and rights are not in the "
+     "volumes: unless the\nold metadata can be read, create them anew. The old metadata is kept "
+     "beside the new.",
      "hayloft rebuild --yes",
      false,
      cmd_rebuild,

@@ -256,6 +256,11 @@ static int server_listen(struct server *server) {
                                  .key = config->s3_tls_key};
     err = http_server_listen(server->http, config->s3_bind_addr, s3_handler(server->s3),
                              tls.certificate != NULL ? &tls : NULL, &server->s3_port);
+    if (err < 0 && err != -HL_ERR_BUSY && tls.certificate != NULL) {
+        return cmd_error("S3 cannot listen on %s with TLS (%s); see the line above, and check "
+                         "s3_api.tls_certificate %s and s3_api.tls_key %s",
+                         config->s3_bind_addr, error_name(err), tls.certificate, tls.key);
+    }
     if (err < 0) {
         return server_listen_failed(config->s3_bind_addr, "s3_api.api_bind_addr", err);
     }

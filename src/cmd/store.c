@@ -83,11 +83,21 @@ int store_make_metadata(const struct config *config) {
 
 int store_make_directories(const struct config *config) {
     int code = store_make_metadata(config);
+    if (code != CMD_OK) {
+        return code;
+    }
+    char id_path[4096];
+    (void)snprintf(id_path, sizeof(id_path), "%s/cluster.id", config->metadata_dir);
+    bool first_start = access(id_path, F_OK) != 0;
     for (uint32_t i = 0; i < config->data_dir_count && code == CMD_OK; i++) {
-        /* Making a directory cannot hide an unmounted disk: the volume layer misses its marker
-         * then and refuses. */
-        if (!config->data_dirs[i].read_only) {
-            code = store_make_directory("data_dir", config->data_dirs[i].path);
+        const char *path = config->data_dirs[i].path;
+        if (first_start && !config->data_dirs[i].read_only) {
+            code = store_make_directory("data_dir", path);
+        } else if (access(path, F_OK) != 0) {
+            /* Making it could write beneath a mount point whose disk is away. */
+            code = cmd_error("data_dir %s is not there; is its disk mounted? If it is a new "
+                             "directory, make it first",
+                             path);
         }
     }
     return code;
@@ -98,7 +108,9 @@ const char *store_advice(int err) {
     case HL_ERR_LOCKED:
         return "another hayloft uses these directories; stop it first (or use its commands)";
     case HL_ERR_WRONG_CLUSTER:
-        return "metadata_dir and data_dir belong to different stores; check the configuration";
+        return "metadata_dir and data_dir belong to different stores; correct the configuration "
+               "(if the "
+               "metadata was lost, `hayloft rebuild` makes it anew)";
     case HL_ERR_NO_MARKER:
         return "is the disk mounted? Mount it and start again; nothing was written";
     case HL_ERR_CORRUPT:

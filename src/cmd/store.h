@@ -12,8 +12,8 @@ struct store_dirs {
 /* Fills every option that a key sets. dirs is referred to and must live as long as ret. */
 void store_options(const struct config *config, struct executor *workers, struct store_dirs *dirs,
                    struct object_options *ret);
-/* Makes metadata_dir and the data directories that are not there, with parents. 0, or an exit code
- * after having said which one and why. */
+/* Makes metadata_dir and, before the first start, the data directories, with parents. 0, or an exit
+ * code after having said which one and why. */
 int store_make_directories(const struct config *config);
 int store_make_metadata(const struct config *config); /* metadata_dir only */
 /* What to do about an error of object_store_open, for people. */
