@@ -23,8 +23,26 @@
 /* ISA-L takes lengths as 64 bits in one and as int in the other. */
 #define ISAL_BYTES_MAX (1u << 30)
 
+/* ISA-L 2.30 returns from its vector code with the upper halves of the registers in use. Until they
+ * are cleared all SSE code of the thread runs slower: crc64nvme at half its speed (measured). */
+#ifdef __x86_64__
+__attribute__((target("avx"))) static void zero_upper(void) {
+    _mm256_zeroupper();
+}
+static void clean_up_after_isal(void) {
+    if (__builtin_cpu_supports("avx")) {
+        zero_upper();
+    }
+}
+#else
+static void clean_up_after_isal(void) {
+}
+#endif
+
 uint32_t crc32(uint32_t crc, const void *data, size_t size) {
-    return crc32_gzip_refl(crc, data, size);
+    uint32_t value = crc32_gzip_refl(crc, data, size);
+    clean_up_after_isal();
+    return value;
 }
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t size) {
@@ -36,6 +54,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t size) {
         p += n;
         size -= n;
     }
+    clean_up_after_isal();
     return ~value;
 }
 
@@ -105,6 +124,10 @@ static void crc64_make_constants(void) {
                                           {crc64_power(191), crc64_power(127)}};
 }
 
+static inline __m128i load(const uint8_t *p) {
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
 __attribute__((target("pclmul,sse4.1"))) static inline __m128i fold(__m128i acc, __m128i by,
                                                                     __m128i next) {
     __m128i low = _mm_clmulepi64_si128(acc, by, 0x00);
@@ -119,25 +142,19 @@ __attribute__((target("pclmul,sse4.1"))) static uint64_t
 crc64_folded(uint64_t value, const uint8_t *p, size_t size) {
     const __m128i by_512 = _mm_loadu_si128((const __m128i *)crc64_fold.by_512);
     const __m128i by_128 = _mm_loadu_si128((const __m128i *)crc64_fold.by_128);
-    __m128i lane[4];
-    for (int i = 0; i < 4; i++) {
-        lane[i] = _mm_loadu_si128((const __m128i *)(p + 16 * i));
+    /* Four variables, not an array: GCC 12 at -O2 keeps an array in memory, at a fifth of the
+     * speed. */
+    __m128i a = _mm_xor_si128(load(p), _mm_set_epi64x(0, (long long)value));
+    __m128i b = load(p + 16), c = load(p + 32), d = load(p + 48);
+    for (p += 64, size -= 64; size >= 64; p += 64, size -= 64) {
+        a = fold(a, by_512, load(p));
+        b = fold(b, by_512, load(p + 16));
+        c = fold(c, by_512, load(p + 32));
+        d = fold(d, by_512, load(p + 48));
     }
-    lane[0] = _mm_xor_si128(lane[0], _mm_set_epi64x(0, (long long)value));
-    p += 64;
-    size -= 64;
-    while (size >= 64) {
-        for (int i = 0; i < 4; i++) {
-            lane[i] = fold(lane[i], by_512, _mm_loadu_si128((const __m128i *)(p + 16 * i)));
-        }
-        p += 64;
-        size -= 64;
-    }
-    __m128i acc = fold(lane[0], by_128, lane[1]);
-    acc = fold(acc, by_128, lane[2]);
-    acc = fold(acc, by_128, lane[3]);
+    __m128i acc = fold(fold(fold(a, by_128, b), by_128, c), by_128, d);
     while (size >= 16) {
-        acc = fold(acc, by_128, _mm_loadu_si128((const __m128i *)p));
+        acc = fold(acc, by_128, load(p));
         p += 16;
         size -= 16;
     }
