@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/logger.h"
@@ -41,7 +42,12 @@ static const char *tls_error_text(void) {
     return text == NULL ? "unknown error" : text;
 }
 
-static int tls_check_key_mode(const char *key) {
+static int tls_check_files(const char *certificate, const char *key) {
+    if (access(certificate, R_OK) != 0) {
+        int err = error_from_errno(errno);
+        LOG_ERROR("tls", "certificate %s: %s", certificate, strerror(errno));
+        return err;
+    }
     struct stat st;
     if (stat(key, &st) != 0) {
         int err = error_from_errno(errno);
@@ -61,7 +67,7 @@ static void tls_cleanup_context(SSL_CTX **context) {
 }
 
 static int tls_load(const char *certificate, const char *key, SSL_CTX **ret) {
-    int err = tls_check_key_mode(key);
+    int err = tls_check_files(certificate, key);
     if (err < 0) {
         return err;
     }
