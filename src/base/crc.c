@@ -8,12 +8,12 @@
 
 #include <isa-l.h>
 #include <pthread.h>
-#include <string.h>
 
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
 
+#include "base/bytes.h"
 #include "base/macros.h"
 
 #define POLY_CRC32     0xEDB88320u         /* reflected 0x04C11DB7 */
@@ -83,10 +83,7 @@ static void crc64_make_table(void) {
 /* Slicing by 16: sixteen bytes a step through sixteen tables. value is not inverted here. */
 static uint64_t crc64_sliced(uint64_t value, const uint8_t *p, size_t size) {
     while (size >= SLICES) {
-        uint64_t a, b;
-        memcpy(&a, p, 8);
-        memcpy(&b, p + 8, 8);
-        a ^= value;
+        uint64_t a = get_le64(p) ^ value, b = get_le64(p + 8);
         value = 0;
         for (int i = 0; i < 8; i++) {
             value ^= crc64_table[15 - i][a >> (8 * i) & 0xff];
