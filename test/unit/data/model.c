@@ -223,8 +223,18 @@ static void do_reader(struct store *s) {
     }
 }
 
+static void delete_some(struct store *s) {
+    for (int i = 0; i < 2; i++) {
+        do_delete(s);
+    }
+    do_put(s);
+    do_config(s);
+    do_turn(s);
+}
+
 static void do_compact(struct store *s) {
     do_turn(s);
+    s->before_local = prng_below(&s->prng, 3) == 0 ? delete_some : NULL;
     for (int i = 0; i < 6 && !crashed(s); i++) {
         bool busy = false;
         int err = data_compact_step(s->data, 64 << 10, &busy);
@@ -233,6 +243,7 @@ static void do_compact(struct store *s) {
             (void)checkpoint(s);
         }
     }
+    s->before_local = NULL;
 }
 
 static void do_scrub(struct store *s) {
@@ -325,9 +336,10 @@ static void write_rows(struct store *s, const struct rebuilt *r) {
 /* All metadata is lost after a checkpoint (sometimes with a power cut in between). */
 static void do_rebuild(struct store *s) {
     do_turn(s);
-    if (crashed(s) || checkpoint(s) != 0) {
+    if (crashed(s) || checkpoint(s) != 0 || crashed(s)) {
         return;
     }
+    sim_fs_crash_after(s->sim, 0);
     store_close(s);
     if (prng_below(&s->prng, 2) == 0) {
         sim_fs_crash(s->sim);

@@ -68,6 +68,7 @@ struct store {
     uint32_t pending_count;
     uint64_t sequence;
 
+    void (*before_local)(struct store *s);
     struct object objects[KEYS];
     uint32_t configs[CONFIGS];
     uint64_t config_sequences[CONFIGS];
@@ -218,6 +219,12 @@ static inline int run_turn(struct store *s) {
 
 static inline int run_local(void *ctx, data_local_fn fn, void *arg) {
     struct store *s = ctx;
+    if (crashed(s)) {
+        return -HL_ERR_CRASHED;
+    }
+    if (s->before_local != NULL) {
+        s->before_local(s); /* turns that come between a compaction's copy and its switch */
+    }
     if (crashed(s)) {
         return -HL_ERR_CRASHED;
     }
