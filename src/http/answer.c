@@ -96,7 +96,7 @@ static bool may_keep(const struct http_request *req) {
         return false;
     }
     if (req->body_ended) {
-        return true;
+        return !req->continue_due;
     }
     return !req->head.chunked && !req->continue_due && req->body_left <= HTTP_KEEP_DRAIN_MAX;
 }

@@ -42,7 +42,9 @@ void http_body_begin(struct http_request *req) {
         req->body_left = req->head.has_length ? req->head.length : 0;
         req->body_ended = req->body_left == 0;
     }
-    req->continue_due = req->head.expect_continue && !req->body_ended;
+    /* Also for an empty body: SDKs that ask do wait, and a final answer without the interim one
+     * leaves their pooled connection stuck for a minute. */
+    req->continue_due = req->head.expect_continue;
 }
 
 bool http_body_cancel_wait(struct http_request *req) {
@@ -222,12 +224,17 @@ bool http_body_step(struct http_conn *conn) {
     if (req->body_err < 0) {
         return deliver(req, req->body_err, NULL, 0);
     }
-    if (req->body_ended) {
+    if (req->body_ended && !req->continue_due) {
         return deliver(req, 0, NULL, 0);
     }
-    http_conn_in_release(conn);
+    if (!req->body_ended) {
+        http_conn_in_release(conn);
+    }
     if (!send_continue(conn)) {
         return conn->state == HTTP_CLOSED;
+    }
+    if (req->body_ended) {
+        return deliver(req, 0, NULL, 0);
     }
     return body_from_socket(conn);
 }

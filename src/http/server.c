@@ -195,6 +195,9 @@ static void loop_done(struct http_loop *home) {
         pool_free(req->pool);
         free(req);
     }
+    if (home->loop != NULL) {
+        loop_hook_remove(home->loop, &home->hook);
+    }
     free(home->scratch);
     free(home->log);
 }
@@ -202,6 +205,9 @@ static void loop_done(struct http_loop *home) {
 void http_server_free(struct http_server *server) {
     if (server == NULL) {
         return;
+    }
+    if (server->loops[0].loop != NULL) {
+        loop_timer_clear(server->loops[0].loop, &server->drain_timer);
     }
     for (uint32_t i = 0; i < server->loop_count; i++) {
         loop_done(&server->loops[i]);

@@ -326,6 +326,7 @@ void listener_free(struct listener_group *group) {
         return;
     }
     for (uint32_t i = 0; i < group->count; i++) {
+        loop_timer_clear(group->listeners[i].loop, &group->listeners[i].resume);
         listener_close(&group->listeners[i]);
     }
     if (group->unix_path != NULL) {

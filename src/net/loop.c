@@ -280,6 +280,15 @@ void loop_hook_add(struct loop *loop, struct loop_hook *hook) {
     loop->hooks = hook;
 }
 
+void loop_hook_remove(struct loop *loop, struct loop_hook *hook) {
+    for (struct loop_hook **link = &loop->hooks; *link != NULL; link = &(*link)->next) {
+        if (*link == hook) {
+            *link = hook->next;
+            return;
+        }
+    }
+}
+
 static int loop_wait_ms(struct loop *loop, int wait_ms) {
     if (loop->earliest_us == UINT64_MAX) {
         return wait_ms;

@@ -43,11 +43,12 @@ void loop_timer_set(struct loop *loop, struct loop_timer *timer,
                     uint64_t delay_us);                             /* again: moves it */
 void loop_timer_clear(struct loop *loop, struct loop_timer *timer); /* harmless when not set */
 
-/* Runs at the end of each turn, before the loop sleeps; embedded, stays until the loop is freed. */
+/* Runs at the end of each turn, before the loop sleeps; embedded, stays until removed. */
 struct loop_hook {
     struct loop_hook *next;
     void (*run)(struct loop_hook *hook);
 };
-void loop_hook_add(struct loop *loop, struct loop_hook *hook); /* before the loop runs */
+void loop_hook_add(struct loop *loop, struct loop_hook *hook);    /* before the loop runs */
+void loop_hook_remove(struct loop *loop, struct loop_hook *hook); /* after it has stopped */
 
 #endif

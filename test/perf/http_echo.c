@@ -102,7 +102,12 @@ int main(int argc, char **argv) {
     sigaddset(&stop, SIGTERM);
     sigaddset(&stop, SIGINT);
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
-    loop_count = (uint32_t)MIN(MAX(atoi(argv[2]), 1), LOOPS_MAX);
+    uint64_t count;
+    if (!parse_u64(slice_str(argv[2]), LOOPS_MAX, &count) || count == 0) {
+        fprintf(stderr, "http_echo: LOOPS is 1 to %d\n", LOOPS_MAX);
+        return 2;
+    }
+    loop_count = (uint32_t)count;
     struct http_limits limits;
     http_limits_default(&limits);
     for (uint32_t i = 0; i < loop_count; i++) {

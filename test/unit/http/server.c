@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/metrics.h"
+#include "base/text.h"
 #include "harness.h"
 
 static struct harness h;
@@ -281,7 +282,10 @@ static int open_connections(void) {
     buf_append_u8(&metrics, 0);
     const char *line = strstr((const char *)metrics.data, name);
     assert_non_null(line);
-    return atoi(line + sizeof(name) - 1);
+    uint64_t count = UINT64_MAX;
+    struct slice value = slice_str(line + sizeof(name) - 1);
+    assert_true(parse_u64(slice_take(value, slice_find(value, '\n', 0)), 1000000, &count));
+    return (int)count;
 }
 
 static void lingering_ends(void **state) {
