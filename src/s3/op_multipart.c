@@ -291,7 +291,8 @@ static int list_uploads_work(struct s3_request *r) {
     }
     if (l->result.truncated) {
         s3_xml_key(out, "NextKeyMarker", l->result.next_key, l->url);
-        xml_str(out, "NextUploadIdMarker", next_id);
+        bool prefix_last = l->result.items[l->result.count - 1].is_prefix;
+        xml_str(out, "NextUploadIdMarker", prefix_last ? "" : next_id);
     }
     xml_u64(out, "MaxUploads", l->args.count_max);
     if (l->url) {
