@@ -54,6 +54,16 @@ static void count_name(const char *name, uint64_t hits, void *arg) {
     }
 }
 
+/* main() has set HAYLOFT_FAILPOINTS, which is read at the first hit of the process. */
+static void test_failpoints_of_environment(void **state) {
+    assert_false(FAILPOINT_ERROR("test.env"));
+    assert_true(FAILPOINT_ERROR("test.env"));
+    assert_false(FAILPOINT_ERROR("test.env"));
+    assert_true(FAILPOINT_ERROR("test.env.always"));
+    assert_true(FAILPOINT_ERROR("test.env.always"));
+    failpoint_clear();
+}
+
 static void test_failpoints(void **state) {
     failpoint_set_crash_handler(note_crash);
     assert_false(FAILPOINT_ERROR("test.step"));
@@ -78,7 +88,7 @@ static void test_failpoints(void **state) {
     failpoint_set_crash_handler(NULL);
 }
 
-/* The environment's form, and the default crash, in a child. */
+/* The default crash handler, in a child. */
 static void test_failpoint_kills(void **state) {
     pid_t child = fork();
     if (child == 0) {
@@ -94,6 +104,10 @@ static void test_failpoint_kills(void **state) {
 }
 
 #else
+
+static void test_failpoints_of_environment(void **state) {
+    assert_false(FAILPOINT_ERROR("test.env.always"));
+}
 
 static void test_failpoints(void **state) {
     assert_false(failpoint_set("test.step", "error", 1));
@@ -262,16 +276,13 @@ static void test_prng_below(void **state) {
 }
 
 int main(void) {
+    setenv("HAYLOFT_FAILPOINTS", "test.env=error@2,test.env.always=error", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_failpoints),
-        cmocka_unit_test(test_failpoint_kills),
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_logger),
-        cmocka_unit_test(test_progress_line),
-        cmocka_unit_test(test_progress_is_silent),
-        cmocka_unit_test(test_prng_reference),
-        cmocka_unit_test(test_prng_below),
+        cmocka_unit_test(test_errors),         cmocka_unit_test(test_failpoints_of_environment),
+        cmocka_unit_test(test_failpoints),     cmocka_unit_test(test_failpoint_kills),
+        cmocka_unit_test(test_metrics),        cmocka_unit_test(test_logger),
+        cmocka_unit_test(test_progress_line),  cmocka_unit_test(test_progress_is_silent),
+        cmocka_unit_test(test_prng_reference), cmocka_unit_test(test_prng_below),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
