@@ -101,7 +101,35 @@ static int set_mark(struct rebuild *r, bool begun) {
     return err < 0 ? err : os_dir_sync(r->env->fs, r->options->metadata_dir);
 }
 
-static int move_into(struct rebuild *r, const char *name, const char *aside) {
+struct mover {
+    struct os_env *env;
+    const char *from, *to;
+};
+
+static int move_one(const char *name, bool is_dir, void *arg) {
+    const struct mover *mover = arg;
+    CLEANUP_FREE char *from = object_path(mover->from, name);
+    CLEANUP_FREE char *to = object_path(mover->to, name);
+    return from == NULL || to == NULL ? -HL_ERR_NOMEM : os_rename(mover->env->fs, from, to);
+}
+
+/* The files of a directory that holds only files. */
+static int move_files(struct rebuild *r, const char *name, const char *aside) {
+    CLEANUP_FREE char *from = object_path(r->options->metadata_dir, name);
+    CLEANUP_FREE char *to = object_path(aside, name);
+    struct mover mover = {r->env, from, to};
+    bool there;
+    int err = from == NULL || to == NULL ? -HL_ERR_NOMEM : exists(r->env, from, &there);
+    if (err < 0 || !there) {
+        return err;
+    }
+    err = os_mkdir(r->env->fs, to);
+    err = err < 0 ? err : os_list(r->env->fs, from, move_one, &mover);
+    err = err < 0 ? err : os_dir_sync(r->env->fs, to);
+    return err < 0 ? err : os_dir_sync(r->env->fs, from);
+}
+
+static int move_directory(struct rebuild *r, const char *name, const char *aside) {
     CLEANUP_FREE char *from = object_path(r->options->metadata_dir, name);
     CLEANUP_FREE char *to = object_path(aside, name);
     bool there;
@@ -119,8 +147,8 @@ static int move_aside(struct rebuild *r) {
         if (err == -HL_ERR_EXISTS) {
             continue;
         }
-        err = err < 0 ? err : move_into(r, "kv", aside);
-        err = err < 0 ? err : move_into(r, "log", aside);
+        err = err < 0 ? err : move_directory(r, "kv", aside);
+        err = err < 0 ? err : move_files(r, "log", aside);
         err = err < 0 ? err : os_dir_sync(r->env->fs, aside);
         err = err < 0 ? err : os_dir_sync(r->env->fs, r->options->metadata_dir);
         if (err == 0) {
