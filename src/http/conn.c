@@ -138,7 +138,8 @@ int http_conn_read(struct http_conn *conn, void *data, size_t size, size_t *ret_
     }
     /* A short read empties a plain socket: the next byte makes a new edge (epoll(7)). Not the end
      * of the stream, which may have been announced together with these bytes. */
-    if (n < size && conn->stream.tls == NULL && !conn->peer_ended) {
+    bool drained = conn->stream.tls == NULL ? !conn->peer_ended : conn->stream.drained;
+    if (n < size && drained) {
         conn->readable = false;
     }
     conn->turn_read += (uint32_t)MIN(n, (size_t)HTTP_READ_BUDGET);

@@ -21,6 +21,7 @@ int stream_init(struct stream *stream, int fd, struct ssl_st *tls) {
     stream->fd = fd;
     stream->tls = tls;
     stream->broken = false;
+    stream->drained = false;
     if (tls != NULL && SSL_set_fd(tls, fd) != 1) {
         stream_close(stream, false);
         return -HL_ERR_NOMEM;
@@ -71,6 +72,7 @@ int stream_read(struct stream *stream, void *data, size_t size, size_t *ret_size
     }
     /* A record at a time is all that OpenSSL gives; go on until the memory is full. */
     size_t total = 0;
+    stream->drained = false;
     while (total < size) {
         ERR_clear_error();
         size_t got = 0;
@@ -81,7 +83,8 @@ int stream_read(struct stream *stream, void *data, size_t size, size_t *ret_size
             return err;
         }
         if (err < 0 || got == 0) {
-            break; /* the next call meets it again */
+            stream->drained = err == -HL_ERR_AGAIN;
+            break; /* the next call meets the end or the error again */
         }
         total += got;
     }

@@ -13,7 +13,9 @@ struct ssl_st;
 struct stream {
     int fd; /* -1 when closed */
     struct ssl_st *tls;
-    bool broken; /* TLS failed: no goodbye may be sent */
+    bool broken;  /* TLS failed: no goodbye may be sent */
+    bool drained; /* TLS: the last read met AGAIN after its bytes; a plain short read tells the same
+                   */
 };
 
 /* Takes fd and tls (NULL: plain). */

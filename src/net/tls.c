@@ -83,6 +83,7 @@ static int tls_load(const char *certificate, const char *key, SSL_CTX **ret) {
                                      SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(context, 1); /* one read for the header and the body of a record */
     /* Tickets carry the session; nothing is kept here for a client that went away. */
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context, 1);
