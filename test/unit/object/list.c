@@ -141,7 +141,7 @@ static void test_fields(void **state) {
     struct harness h;
     struct object_list list;
     struct object_record record;
-    struct slice body;
+    struct slice body = SLICE_EMPTY;
     h_start(&h, 1);
     struct object_result result;
     struct object_write_args args = {.kind = OBJECT_WRITE_PUT,

@@ -135,7 +135,7 @@ static int op_multipart(struct harness *h, struct model *m, struct prng *prng) {
 }
 
 static bool holds(struct harness *h, int key, const struct value *value) {
-    struct slice body;
+    struct slice body = SLICE_EMPTY;
     struct object_record record;
     int err = h_get(h, h->bucket, names[key], &body, &record);
     if (!value->there) {

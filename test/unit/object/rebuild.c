@@ -43,14 +43,14 @@ static void fill(struct harness *h) {
 
 static void check_key(struct harness *h, uint64_t bucket, const char *key, uint64_t seed,
                       size_t size) {
-    struct slice body;
+    struct slice body = SLICE_EMPTY;
     assert_int_equal(h_get(h, bucket, key, &body, NULL), 0);
     assert_true(slice_equal(body, h_body(h, seed, size)));
 }
 
 static void check(struct harness *h) {
     struct bucket_record record;
-    struct slice body;
+    struct slice body = SLICE_EMPTY;
     struct directory_usage usage;
     int64_t objects = 0, bytes = 0;
     assert_int_equal(
