@@ -28,7 +28,7 @@ static void completions_options(const struct cmd_option *options, int max, struc
 }
 
 static void completions_bash(struct buf *out) {
-    buf_append_str(out, "# bash completion of hayloft\n_hayloft() {\n"
+    buf_append_str(out, "# bash completion of hayloft\n__hayloft_complete() {\n"
                         "    local word=${COMP_WORDS[COMP_CWORD]} one=${COMP_WORDS[1]} "
                         "two=${COMP_WORDS[2]} list=\n"
                         "    if ((COMP_CWORD == 1)); then\n        list='");
@@ -67,13 +67,15 @@ static void completions_bash(struct buf *out) {
                         "    COMPREPLY=($(compgen -W \"$list\" -- \"$word\"))\n"
                         "    if [[ -z $list || ( $word != -* && ${#COMPREPLY[@]} -eq 0 ) ]]; then\n"
                         "        COMPREPLY=($(compgen -f -- \"$word\"))\n    fi\n}\n"
-                        "complete -F _hayloft hayloft\n");
+                        "complete -F __hayloft_complete hayloft\n");
 }
 
 static void completions_zsh(struct buf *out) {
     buf_append_str(out, "#compdef hayloft\n# zsh completion of hayloft, through bash's\n"
                         "autoload -U +X bashcompinit && bashcompinit\n");
     completions_bash(out);
+    /* The file is autoloaded as the completer itself: the first use must complete too. */
+    buf_append_str(out, "_bash_complete -F __hayloft_complete\n");
 }
 
 static void completions_fish_text(const char *text, struct buf *out) {
