@@ -14,8 +14,8 @@ struct series {
     _Atomic int state; /* 0 new, 1 being registered, 2 registered */
     struct metric counters[CLASSES];
     struct metric duration;
-    char labels[CLASSES][64];
-    char duration_labels[48];
+    char labels[CLASSES][96];
+    char duration_labels[64];
     _Atomic uint64_t buckets[METRIC_BUCKETS];
 };
 static struct series all_series[SERIES_MAX];
@@ -31,7 +31,7 @@ static void series_register(struct series *s, const char *operation) {
         s->counters[i].kind = METRIC_COUNTER;
         metric_register(&s->counters[i]);
     }
-    (void)snprintf(s->duration_labels, sizeof(s->duration_labels), "operation=\"%.30s\"",
+    (void)snprintf(s->duration_labels, sizeof(s->duration_labels), "operation=\"%.40s\"",
                    operation);
     s->duration.name = "hayloft_s3_request_seconds";
     s->duration.labels = s->duration_labels;
