@@ -148,7 +148,7 @@ static int bind_failed(const char *address, int errnum) {
 /* Binds one socket a loop. SO_REUSEPORT would share the port silently with another process of the
  * same user, so a socket without it is bound first to find out. */
 static int group_bind(struct listener_group *group, const char *address, struct addrinfo *ai) {
-    int fd;
+    int fd = -1;
     int errnum = socket_bind(ai, false, &fd);
     if (errnum == 0) {
         close(fd);

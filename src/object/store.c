@@ -297,7 +297,7 @@ static int recover(struct object_store *store) {
 }
 
 static int open_parts(struct object_store *store, const struct object_options *options) {
-    bool first;
+    bool first = false;
     int err = check_rebuild(store);
     if (err == 0) {
         err = load_identity(store, options, &first);
@@ -340,6 +340,7 @@ static struct object_store *store_new(struct os_env *env, const struct object_op
                                       ? options->meta.checkpoint_log_bytes
                                       : OBJECT_CHECKPOINT_LOG_BYTES_DEFAULT;
     store->threads = options->threads;
+    store->step_workers = options->step_workers;
     if (store->metadata_dir == NULL) {
         free(store);
         return NULL;
