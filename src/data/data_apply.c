@@ -60,6 +60,13 @@ static int reuse_staged(struct data *data, struct kv_batch *batch,
         return err;
     }
     *ret_reused = err == 0;
+    if (err == 0) {
+        /* What was read may be in the page cache alone, see volume_rewrite. */
+        int rewrite_err = volume_rewrite(data->volumes, append, &place.location);
+        if (rewrite_err != 0) {
+            return rewrite_err;
+        }
+    }
     err = err == 0 ? data_row_put(data, batch, append->record.id, &place) : 0;
     pthread_mutex_lock(&data->mutex);
     data_staged_remove(data, staged); /* only this thread removes heads from the set */
@@ -97,7 +104,10 @@ int data_replay_head(struct data *data, struct kv_batch *batch, struct body_id i
         .record = {.id = id, .kind = VOLUME_HEAD, .origin_key = row_key, .origin_value = row_value},
         .body = body};
     err = data_verify(data, id, &place, &append);
-    if (err == 0 || (err != -HL_ERR_CORRUPT && err != -HL_ERR_IO)) {
+    if (err == 0) {
+        return volume_rewrite(data->volumes, &append, &place.location);
+    }
+    if (err != -HL_ERR_CORRUPT && err != -HL_ERR_IO) {
         return err;
     }
     FAILPOINT("data.recover.rewrite");

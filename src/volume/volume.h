@@ -99,9 +99,18 @@ struct volume_append {
 int volume_append(struct volume_set *set, const struct volume_append *appends, uint32_t count,
                   bool use_reserve, struct volume_location *ret_locations);
 
-/* Makes everything finished in a volume before the call durable, and its name. Concurrent calls
- * share syncs. A failed sync is fatal to the set: later calls answer CRASHED. volume_sync_all: all
- * volumes. */
+/* Writes the bytes of a record that is there already over itself, so that the next sync really
+ * brings them to the disk: after a sync that failed in an earlier life of the process the kernel
+ * may hold pages that look clean and are on no disk. The caller has verified that they are the same
+ * bytes.
+ */
+int volume_rewrite(struct volume_set *set, const struct volume_append *append,
+                   const struct volume_location *location);
+
+/* Makes everything finished in a volume before the call durable, and its name. That includes what
+ * an earlier process wrote: after volume_set_open every volume counts as not synced. Concurrent
+ * calls share syncs. A failed sync is fatal to the set: later calls answer CRASHED.
+ * volume_sync_all: all volumes. */
 int volume_sync(struct volume_set *set, uint32_t volume);
 int volume_sync_all(struct volume_set *set);
 

@@ -155,3 +155,35 @@ int volume_append(struct volume_set *set, const struct volume_append *appends, u
     }
     return err;
 }
+
+int volume_rewrite(struct volume_set *set, const struct volume_append *append,
+                   const struct volume_location *location) {
+    uint64_t total = 0, small = 0;
+    int err = check_limits(append, 1, &total, &small);
+    if (err != 0) {
+        return err;
+    }
+    if (total != location->record_bytes) {
+        return -HL_ERR_INVALID;
+    }
+    struct iovec iov[3];
+    CLEANUP_FREE uint8_t *data = malloc(small);
+    struct volume_file *file = volume_pin(set, location->volume);
+    if (data == NULL || file == NULL) {
+        volume_unpin(file);
+        return data == NULL ? -HL_ERR_NOMEM : -HL_ERR_NOT_FOUND;
+    }
+    struct arena arena = {.data = data, .iov = iov, .pos = data, .run = data};
+    lay_out(&arena, append, file, location);
+    arena_flush_run(&arena);
+    if (volume_failed(set)) {
+        err = -HL_ERR_CRASHED;
+    } else if (!set->dirs[file->dir].read_only) {
+        err = os_file_writev(file->file, location->off, iov, arena.iov_count);
+    }
+    pthread_mutex_lock(&set->mutex);
+    file->written_generation++;
+    volume_unref(file);
+    pthread_mutex_unlock(&set->mutex);
+    return err;
+}

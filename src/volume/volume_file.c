@@ -168,6 +168,8 @@ int volume_file_open(struct volume_set *set, uint32_t dir, const char *name, uin
                   file->path);
     }
     file->append_off = MAX(ALIGN_UP(size, VOLUME_RECORD_ALIGN), VOLUME_DATA_OFF);
+    /* A process that was killed may have left writes in the page cache only. */
+    file->written_generation = 1;
     *ret = file;
     return 0;
 }

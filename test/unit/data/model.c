@@ -83,7 +83,9 @@ static void crash(struct store *s) {
     forget_pending(s);
     store_close(s);
     for (int attempt = 0;; attempt++) {
-        sim_fs_crash(s->sim);
+        if (crashed(s) || prng_below(&s->prng, 2) == 0) {
+            sim_fs_crash(s->sim);
+        } /* else the process died and the machine lives */
         if (attempt < 4 && prng_below(&s->prng, 3) == 0) {
             sim_fs_crash_after(s->sim, 1 + prng_below(&s->prng, 20)); /* also inside recovery */
         }

@@ -240,6 +240,31 @@ static void check_all(struct model *m) {
     }
 }
 
+/* The process dies, the machine lives: everything is still there, and the next sync makes it
+ * durable although another process wrote it. */
+static void do_kill(struct model *m) {
+    for (int i = 0; i < 3; i++) {
+        volume_slot_abort(TAKE_PTR(m->slots[i].slot));
+    }
+    node_close(&m->node);
+    int err = node_open(&m->node, false);
+    if (err != 0) {
+        assert_true(sim_fs_crashed(m->node.sim));
+        sim_fs_crash(m->node.sim);
+        assert_int_equal(node_open(&m->node, false), 0);
+        for (uint32_t i = 0; i < m->count; i++) {
+            m->records[i].gone = m->records[i].gone || !m->records[i].synced;
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < m->count && !sim_fs_crashed(m->node.sim); i++) {
+        if (!m->records[i].gone) {
+            bool ok = check_read(m, &m->records[i], 0, m->records[i].size);
+            assert_true(ok || sim_fs_crashed(m->node.sim));
+        }
+    }
+}
+
 static void do_crash(struct model *m) {
     for (int i = 0; i < 3; i++) {
         volume_slot_abort(TAKE_PTR(m->slots[i].slot));
@@ -293,8 +318,10 @@ static void run_seed(uint64_t seed) {
             do_sync(m, op < 68);
         } else if (op < 93) {
             do_read(m);
-        } else if (op < 95) {
+        } else if (op < 94) {
             do_remove(m);
+        } else if (op < 95) {
+            do_kill(m);
         } else if (op < 98) {
             sim_fs_crash_after(m->node.sim, 1 + prng_below(&m->prng, 12));
         } else {
