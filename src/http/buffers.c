@@ -128,14 +128,17 @@ static void release(struct http_buffers *b, struct http_buffer *buffer) {
         return;
     }
     b->large_count--;
-    if (b->spare_count >= b->large_count + SPARE_COUNT) {
-        munmap(buffer->data, buffer->size);
-        return;
-    }
     struct spare *spare = (struct spare *)(void *)buffer->data;
     spare->next = b->spares;
     b->spares = spare;
     b->spare_count++;
+    /* Falls with the use, so that a burst leaves nothing behind. */
+    while (b->spare_count > b->large_count + SPARE_COUNT) {
+        spare = b->spares;
+        b->spares = spare->next;
+        b->spare_count--;
+        munmap(spare, b->buffer_bytes);
+    }
 }
 
 static void grant_waiting(struct http_buffers *b) {

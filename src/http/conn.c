@@ -169,10 +169,7 @@ bool http_conn_in_append(struct http_conn *conn, const uint8_t *data, size_t siz
     http_conn_in_release(conn);
     size_t have = conn->in_size - conn->in_pos;
     if (conn->in_capacity - conn->in_size < size || conn->in_pooled) {
-        size_t capacity = 1024;
-        while (capacity < have + size) {
-            capacity *= 2;
-        }
+        size_t capacity = ALIGN_UP(have + size, (size_t)1024);
         uint8_t *bigger = malloc(capacity);
         if (bigger == NULL) {
             return false;

@@ -17,7 +17,7 @@
 #include "net/tls.h"
 
 #define HTTP_SCRATCH_BYTES  65536   /* one read of what is thrown away */
-#define HTTP_HEAD_READ      20480   /* one read of a head, with what follows it */
+#define HTTP_HEAD_READ      8192    /* one read of a head, with the small body that follows it */
 #define HTTP_READ_BUDGET    262144  /* bytes a connection and turn */
 #define HTTP_WRITE_BUDGET   1048576 /* bytes a connection and turn */
 #define HTTP_REQUEST_BUDGET 64      /* requests a connection and turn */
