@@ -186,6 +186,10 @@ static bool checkpoint_due(struct object_store *store) {
 
 int object_step(struct object_store *store, bool *ret_busy) {
     bool busy = false, maintaining = false;
+    if (store->step_workers != NULL && store->step_workers()) {
+        *ret_busy = true;
+        return 0;
+    }
     int err = meta_commit_turn(store->meta, &busy);
     if (err < 0) {
         *ret_busy = busy;

@@ -24,6 +24,7 @@ struct object_options {
     uint32_t inline_max;        /* default 32 KiB */
     struct kv_mem_disk *kv_mem; /* simulation: use the in-memory twin */
     bool threads;               /* false: the simulator drives object_step */
+    bool (*step_workers)(void); /* without threads: runs one task of workers, false if none */
     struct executor *workers;   /* where blocking work goes; in simulation the run queue */
 };
 

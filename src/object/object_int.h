@@ -43,6 +43,7 @@ struct object_store {
     uint32_t block_bytes;
     uint64_t checkpoint_log_bytes;
     bool threads;
+    bool (*step_workers)(void);
     uint32_t idle_steps; /* object_step: since the last busy turn */
     void (*fatal)(void *ctx, int err);
     void *fatal_ctx;
