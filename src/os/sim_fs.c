@@ -133,7 +133,11 @@ static int rename_entry(struct sim_fs *sim, const char *from, const char *to) {
         return -HL_ERR_NOT_FOUND;
     }
     if (sim_names_has_children(&sim->seen, from)) {
-        return -HL_ERR_UNSUPPORTED; /* names are whole paths here; nothing in the tree needs it */
+        int stepped = sim_step(sim);
+        if (stepped == 0) {
+            sim_move_dir(sim, from, to);
+        }
+        return stepped;
     }
     if (strcmp(from, to) == 0) {
         return 0;

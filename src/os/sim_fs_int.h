@@ -92,6 +92,10 @@ void sim_note_name(struct sim_fs *sim, int kind, const char *path, const char *t
                    struct sim_inode *inode);
 /* Makes a directory's pending name operations durable. */
 void sim_settle_dir(struct sim_fs *sim, const char *dir);
+/* A directory that is not empty moves at once and for good, with every change of names before it:
+ * simpler than a real disk, and enough for what the tree does with it (moving old metadata aside).
+ */
+void sim_move_dir(struct sim_fs *sim, const char *from, const char *to);
 /* Lets the seed decide about each pending name operation, and forgets them all. */
 void sim_crash_names(struct sim_fs *sim);
 

@@ -202,6 +202,32 @@ void sim_settle_dir(struct sim_fs *sim, const char *dir) {
     sim->name_ops_end = link;
 }
 
+/* Renames every entry at or below from. */
+static void move_entries(struct sim_names *names, const char *from, const char *to) {
+    size_t size = strlen(from);
+    for (size_t i = 0; i < names->count; i++) {
+        char *path = names->entries[i].path;
+        if (strncmp(path, from, size) == 0 && (path[size] == 0 || path[size] == '/')) {
+            char moved[SIM_PATH_MAX * 2];
+            snprintf(moved, sizeof(moved), "%s%s", to, path + size);
+            names->entries[i].path = sim_must(strdup(moved));
+            free(path);
+        }
+    }
+}
+
+void sim_move_dir(struct sim_fs *sim, const char *from, const char *to) {
+    while (sim->name_ops != NULL) {
+        struct sim_name_op *op = sim->name_ops;
+        apply_name(&sim->durable, op);
+        sim->name_ops = op->next;
+        name_op_free(op);
+    }
+    sim->name_ops_end = &sim->name_ops;
+    move_entries(&sim->seen, from, to);
+    move_entries(&sim->durable, from, to);
+}
+
 /* Names whose directory did not survive are gone with it. */
 static void drop_orphans(struct sim_names *names) {
     size_t i = 0;
