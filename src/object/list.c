@@ -21,6 +21,7 @@ static bool common_prefix(struct slice key, struct slice prefix, struct slice de
 /* ---- objects ---- */
 
 struct lister {
+    struct object_store *store;
     const struct object_list_args *args;
     struct pool *pool;
     struct kv_iter *iter;
@@ -33,8 +34,10 @@ static int add_object(struct lister *l, struct slice key) {
     struct object_record peeked;
     int err = object_record_peek(kv_iter_value(l->iter), &peeked);
     if (err < 0) {
-        LOG_ERROR("object", "the row of bucket %llu, key \"%.*s\" is damaged: %s",
-                  (unsigned long long)l->args->bucket, SLICE_PRINT(key), error_text(err));
+        char name[OBJECT_BUCKET_TEXT];
+        object_bucket_text(l->store, l->args->bucket, name);
+        LOG_ERROR("object", "the row of bucket %s, key \"%.*s\" is damaged: %s", name,
+                  SLICE_PRINT(key), error_text(err));
         return err;
     }
     struct object_list_item *item = &l->list.items[l->list.count];
@@ -132,7 +135,7 @@ int object_list(struct object_store *store, const struct object_list_args *args,
                 struct object_list *ret) {
     CLEANUP_BUF struct buf lower = {0};
     CLEANUP_BUF struct buf upper = {0};
-    struct lister l = {.args = args, .pool = pool};
+    struct lister l = {.store = store, .args = args, .pool = pool};
     if (args->count_max == 0) {
         *ret = l.list;
         return 0;

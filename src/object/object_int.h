@@ -13,14 +13,15 @@
 #include "object/directory.h"
 #include "object/object.h"
 
-#define OBJECT_INLINE_MAX_DEFAULT           (32u << 10)
-#define OBJECT_BLOCK_BYTES_DEFAULT          (4u << 20)
-#define OBJECT_WRITE_BYTES_MAX              (5ull << 30)  /* S3's limit on one PUT, part or copy */
-#define OBJECT_BYTES_MAX                    (50ull << 40) /* S3's limit on an object */
-#define OBJECT_PART_BYTES_MIN               (5ull << 20)  /* of every part but the last */
-#define OBJECT_PART_NUMBER_MAX              10000
-#define OBJECT_COMPLETED_KEEP_MS            (7ll * 24 * 3600 * 1000) /* how long a Complete may be repeated \
-                                                                      */
+#define OBJECT_INLINE_MAX_DEFAULT  (32u << 10)
+#define OBJECT_BLOCK_BYTES_DEFAULT (4u << 20)
+#define OBJECT_WRITE_BYTES_MAX     (5ull << 30)  /* S3's limit on one PUT, part or copy */
+#define OBJECT_BYTES_MAX           (50ull << 40) /* S3's limit on an object */
+#define OBJECT_PART_BYTES_MIN      (5ull << 20)  /* of every part but the last */
+#define OBJECT_PART_NUMBER_MAX     10000
+#define OBJECT_COMPLETED_KEEP_MS                                                                   \
+    (7ll * 24 * 3600 * 1000)                            /* how long a Complete may be repeated     \
+                                                         */
 #define OBJECT_POOL_BYTES_MAX               (64u << 20) /* decoding one row of 10,000 parts takes about 3 MiB */
 #define OBJECT_CHECKPOINT_LOG_BYTES_DEFAULT (32u << 20)
 #define OBJECT_HEAVY_ROW_BYTES              4096u /* a row above this is taken apart on a worker, not a loop */
@@ -110,6 +111,9 @@ struct object_current {
 /* Decoded into pool. A large row makes an op that is not on a worker come again on one. */
 int object_current_load(struct object_op *op, struct pool *pool, uint64_t bucket, struct slice key,
                         struct object_current *ret);
+/* For messages: the bucket's name, or its number when it has none any more. */
+#define OBJECT_BUCKET_TEXT 80
+void object_bucket_text(struct object_store *store, uint64_t bucket, char ret[OBJECT_BUCKET_TEXT]);
 int object_row_load(struct object_store *store, struct slice row_key, struct pool *pool,
                     struct object_record *ret);
 

@@ -98,8 +98,10 @@ int object_read_open(struct object_store *store, uint64_t bucket, struct slice k
                 err = open_body(read, locate(read).id);
             }
             if (err == -HL_ERR_NOT_FOUND) {
-                LOG_ERROR("object", "bucket %llu, key \"%.*s\": its data is missing",
-                          (unsigned long long)bucket, SLICE_PRINT(key));
+                char name[OBJECT_BUCKET_TEXT];
+                object_bucket_text(store, bucket, name);
+                LOG_ERROR("object", "bucket %s, key \"%.*s\": its data is missing", name,
+                          SLICE_PRINT(key));
                 err = -HL_ERR_CORRUPT;
             }
         }
@@ -138,9 +140,10 @@ int object_read_next(struct object_read *read, void *data, size_t size_max, bool
         return err;
     }
     if (err < 0) {
-        LOG_ERROR("object", "bucket %llu, key \"%.*s\": cannot read at byte %llu: %s",
-                  (unsigned long long)read->bucket, SLICE_PRINT(read->key),
-                  (unsigned long long)read->off, error_text(err));
+        char name[OBJECT_BUCKET_TEXT];
+        object_bucket_text(read->store, read->bucket, name);
+        LOG_ERROR("object", "bucket %s, key \"%.*s\": cannot read at byte %llu: %s", name,
+                  SLICE_PRINT(read->key), (unsigned long long)read->off, error_text(err));
         return err == -HL_ERR_NOT_FOUND ? -HL_ERR_CORRUPT : err;
     }
     read->off += size;

@@ -6,10 +6,22 @@
  * drops a row and finds no 'r' row knows that it holds the only name: nobody else could add one.
  * When there are more names, two rows could be dropped at once; then the 'r' row's latch is needed,
  * and the operation comes again with it. Runs in transactions, on their executor. */
+#include <stdio.h>
+
 #include "base/bytes.h"
 #include "object/object_int.h"
 
 /* ---- rows ---- */
+
+void object_bucket_text(struct object_store *store, uint64_t bucket, char ret[OBJECT_BUCKET_TEXT]) {
+    CLEANUP_POOL struct pool *pool = pool_new(0);
+    struct bucket_record record;
+    if (pool != NULL && directory_bucket_by_id(store, bucket, pool, &record) == 0) {
+        snprintf(ret, OBJECT_BUCKET_TEXT, "%.*s", SLICE_PRINT(record.name));
+    } else {
+        snprintf(ret, OBJECT_BUCKET_TEXT, "number %llu", (unsigned long long)bucket);
+    }
+}
 
 int object_row_load(struct object_store *store, struct slice row_key, struct pool *pool,
                     struct object_record *ret) {
@@ -47,8 +59,10 @@ int object_current_load(struct object_op *op, struct pool *pool, uint64_t bucket
     struct object_current current = {.found = true};
     err = object_record_decode(copy, pool, &current.record);
     if (err < 0) {
-        LOG_ERROR("object", "the row of bucket %llu, key \"%.*s\" is damaged: %s",
-                  (unsigned long long)bucket, SLICE_PRINT(key), error_text(err));
+        char name[OBJECT_BUCKET_TEXT];
+        object_bucket_text(op->store, bucket, name);
+        LOG_ERROR("object", "the row of bucket %s, key \"%.*s\" is damaged: %s", name,
+                  SLICE_PRINT(key), error_text(err));
         return err;
     }
     *ret = current;
