@@ -65,7 +65,7 @@ export AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_ACCESS_KEY_ID=$key AWS_SECRET
 aws --endpoint-url \$AWS_ENDPOINT_URL s3 cp README.md s3://$bucket/
 aws --endpoint-url \$AWS_ENDPOINT_URL s3 ls s3://$bucket/
 
-Or without aws:  curl --aws-sigv4 aws:amz:us-east-1:s3 -u "$key:$secret" -T README.md http://127.0.0.1:$port/$bucket/README.md
+Or without aws:  curl --aws-sigv4 aws:amz:us-east-1:s3 -H x-amz-content-sha256:UNSIGNED-PAYLOAD -u "$key:$secret" -T README.md http://127.0.0.1:$port/$bucket/README.md
 Look inside:     build/hayloft -c $home/hayloft.toml status      (bucket list, key list, stats, --help)
 Stop it:         make stop
 TEXT
