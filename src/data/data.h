@@ -141,6 +141,9 @@ void data_set_local_runner(struct data *data, int (*run)(void *ctx, data_local_f
 /* Does at most about bytes_max of compaction (picks the volume with most garbage above the
  * threshold, or above 5 % when space is short); *ret_busy says whether more is to do. */
 int data_compact_step(struct data *data, uint64_t bytes_max, bool *ret_busy);
+/* Emptied volumes wait for a checkpoint: only that removes them, and a quiet store makes none by
+ * itself. */
+bool data_checkpoint_wanted(struct data *data);
 /* Same for scrub. Starts by itself when scrub_interval has passed; state persists in KV_LOCAL. */
 int data_scrub_step(struct data *data, uint64_t bytes_max, bool *ret_busy);
 enum data_scrub_command {

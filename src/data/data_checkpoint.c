@@ -374,3 +374,14 @@ int data_checkpoint_done(struct data *data) {
     FAILPOINT("data.checkpoint.done");
     return 0;
 }
+
+bool data_checkpoint_wanted(struct data *data) {
+    bool wanted = false;
+    pthread_mutex_lock(&data->mutex);
+    for (uint32_t i = 0; i < data->volume_count && !wanted; i++) {
+        wanted = data->volume_table[i].state == DATA_VOLUME_DOOMED ||
+                 data->volume_table[i].state == DATA_VOLUME_ARMED;
+    }
+    pthread_mutex_unlock(&data->mutex);
+    return wanted;
+}

@@ -519,10 +519,14 @@ int data_compact_step(struct data *data, uint64_t bytes_max, bool *ret_busy) {
             return err;
         }
     }
-    if (data->compaction.source == 0 || data->compaction.empty) {
-        int err = data->compaction.empty ? finish_source(data) : 0;
+    if (data->compaction.source == 0) {
+        *ret_busy = false;
+        return 0;
+    }
+    if (data->compaction.empty) {
+        int err = finish_source(data);
         if (err == 0) {
-            *ret_busy = false;
+            *ret_busy = true;
         }
         return err;
     }

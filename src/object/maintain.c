@@ -113,6 +113,10 @@ static int work(struct object_store *store, uint64_t compact_bytes, uint64_t scr
                 bool *ret_busy) {
     bool compacting = false, scrubbing = false;
     int err = data_compact_step(store->data, compact_bytes, &compacting);
+    if ((!compacting || err == -HL_ERR_NO_SPACE) && data_checkpoint_wanted(store->data)) {
+        int checkpoint_err = meta_checkpoint(store->meta); /* removes what was emptied */
+        err = err < 0 ? err : checkpoint_err;
+    }
     int scrub_err = data_scrub_step(store->data, scrub_bytes, &scrubbing);
     *ret_busy = compacting || scrubbing;
     return err < 0 ? err : scrub_err;

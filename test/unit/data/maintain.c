@@ -55,9 +55,12 @@ static void deletes_give_space_back(void **state) {
     }
     uint64_t before = used(s);
     assert_true(before > 2 << 20);
+    assert_false(data_checkpoint_wanted(s->data));
     for (int i = 0; i < 3; i++) {
         compact_all(s);
+        assert_true(i > 0 || data_checkpoint_wanted(s->data));
         assert_int_equal(checkpoint(s), 0);
+        assert_false(data_checkpoint_wanted(s->data));
     }
     assert_true(used(s) < before / 3); /* one round of five is alive */
     for (uint32_t key = 0; key < KEYS; key++) {

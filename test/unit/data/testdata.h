@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/logger.h"
