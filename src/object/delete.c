@@ -1,15 +1,18 @@
-/* Deleting objects: up to 1000 keys in one transaction, each with its own condition and result.
- * What was not there counts as deleted. */
+/* Deleting objects: up to 1000 keys, each with its own condition and result; what was not there
+ * counts as deleted. All go in one transaction unless their bodies are so many that an entry cannot
+ * hold them: then in several, which S3 allows, because every key is on its own. */
 #include "object/object_int.h"
 
 #define DELETE_MAX     1000
-#define DELETE_ON_LOOP 16 /* more keys than this are worked on by a worker */
+#define DELETE_ON_LOOP 16    /* more keys than this are worked on by a worker */
+#define UNITS_MAX      50000 /* of one transaction: an entry holds no more anyway */
 
 struct delete_op {
     struct object_op op;
     uint64_t bucket;
     struct object_delete_item *items;
     uint32_t count;
+    uint32_t from, window; /* the items of this transaction */
 };
 
 /* Not the first of its key in the request: the transaction's reads do not see its own writes. */
@@ -47,10 +50,11 @@ static int sort_items(const struct delete_op *d, struct pool *pool, uint32_t **r
 }
 
 static int delete_one(struct delete_op *d, struct meta_txn *txn, struct object_delete_item *item,
-                      struct object_units *units, struct object_delta *delta) {
+                      struct pool *scratch, struct object_units *units,
+                      struct object_delta *delta) {
     struct object_current current;
-    struct pool *pool = meta_txn_pool(txn);
-    int err = object_current_load(&d->op, pool, d->bucket, item->key, &current);
+    pool_reset(scratch);
+    int err = object_current_load(&d->op, scratch, d->bucket, item->key, &current);
     if (err < 0 || !current.found) {
         return err;
     }
@@ -60,7 +64,11 @@ static int delete_one(struct delete_op *d, struct meta_txn *txn, struct object_d
     }
     CLEANUP_BUF struct buf row_key = {0};
     keys_object(&row_key, d->bucket, item->key);
-    err = row_key.failed ? -HL_ERR_NOMEM : object_units_add_record(units, pool, &current.record);
+    err = row_key.failed ? -HL_ERR_NOMEM
+                         : object_units_add_record(units, meta_txn_pool(txn), &current.record);
+    if (err == 0 && units->count > UNITS_MAX) {
+        err = -HL_ERR_LIMIT;
+    }
     if (err < 0) {
         return err;
     }
@@ -77,15 +85,17 @@ static int delete_txn(struct object_op *op, struct meta_txn *txn) {
     struct object_units units = {0};
     struct object_delta delta = {0};
     uint32_t *order, *rank;
-    int err = object_bucket_check(op, d->bucket, &delta);
+    CLEANUP_POOL struct pool *scratch = pool_new(0);
+    int err = scratch == NULL ? -HL_ERR_NOMEM : object_bucket_check(op, d->bucket, &delta);
     if (err == 0) {
         err = sort_items(d, meta_txn_pool(txn), &order, &rank);
     }
-    for (uint32_t i = 0; i < d->count && err == 0; i++) {
+    uint32_t end = MIN(d->count, d->from + d->window);
+    for (uint32_t i = d->from; i < end && err == 0; i++) {
         d->items[i].err = 0;
         d->items[i].existed = false;
         if (!repeated(d, i, order, rank)) {
-            err = delete_one(d, txn, &d->items[i], &units, &delta);
+            err = delete_one(d, txn, &d->items[i], scratch, &units, &delta);
         }
     }
     if (err == 0) {
@@ -99,6 +109,22 @@ static int delete_txn(struct object_op *op, struct meta_txn *txn) {
     return 0;
 }
 
+/* Goes on with the next items, or again with fewer when an entry could not hold them. */
+static void delete_finished(struct object_op *op, int err) {
+    struct delete_op *d = CONTAINER_OF(op, struct delete_op, op);
+    if (err == -HL_ERR_LIMIT && d->window > 1) {
+        d->window /= 2;
+        object_op_run(op);
+        return;
+    }
+    if (err == 0 && d->window < d->count - d->from) {
+        d->from += d->window;
+        object_op_run(op);
+        return;
+    }
+    object_op_end(op, err);
+}
+
 void object_delete(struct object_store *store, uint64_t bucket, struct object_delete_item *items,
                    uint32_t count, struct pool *pool, struct executor *home, object_done_fn done,
                    void *arg) {
@@ -109,7 +135,9 @@ void object_delete(struct object_store *store, uint64_t bucket, struct object_de
     d->bucket = bucket;
     d->items = items;
     d->count = count;
+    d->window = count;
     d->op.fn = delete_txn;
+    d->op.finished = delete_finished;
     d->op.on_worker = count > DELETE_ON_LOOP;
     object_op_latch_bucket(&d->op, bucket, false);
     for (uint32_t i = 0; i < count; i++) {

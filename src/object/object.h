@@ -143,8 +143,9 @@ struct object_delete_item {
     int err; /* out: 0 also when there was nothing; PRECONDITION, ... */
     bool existed;
 };
-/* 1 to 1000 keys in one transaction; done's result is NULL. err is about the whole (NO_SUCH_BUCKET,
- * CRASHED); each item has its own. Large ones run on workers by themselves. */
+/* 1 to 1000 keys, in one transaction if an entry can hold it; done's result is NULL. err is about
+ * the whole (NO_SUCH_BUCKET, CRASHED); each item has its own. Large ones run on workers by
+ * themselves. */
 void object_delete(struct object_store *store, uint64_t bucket, struct object_delete_item *items,
                    uint32_t count, struct pool *pool, struct executor *home, object_done_fn done,
                    void *arg);

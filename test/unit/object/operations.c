@@ -143,6 +143,37 @@ static void test_delete_many(void **state) {
     h_done(&h);
 }
 
+/* More than an entry of the log can hold: several transactions, the same results. */
+static void test_delete_large(void **state) {
+    struct harness h;
+    struct object_delete_item items[700] = {0};
+    struct directory_usage usage;
+    h_init(&h, 1);
+    h.options.meta.log.segment_bytes = 64 << 10;
+    h.options.meta.log.segments_max = 32;
+    assert_int_equal(h_open(&h), 0);
+    h.bucket = h_bucket(&h, "bucket");
+    for (int i = 0; i < 700; i++) {
+        char *key = pool_printf(h.pool, "%0300d", i % 600); /* some twice */
+        items[i].key = slice_str(key);
+        if (i < 500) {
+            assert_int_equal(h_put(&h, h.bucket, key, h_body(&h, 1, 1 + i % 7), NULL, NULL), 0);
+        }
+    }
+    struct object_wait *wait = h_wait(&h);
+    object_delete(h.store, h.bucket, items, 700, h.pool, object_wait_executor(wait),
+                  object_wait_done, wait);
+    assert_int_equal(object_wait(wait, NULL), 0);
+    for (int i = 0; i < 700; i++) {
+        assert_int_equal(items[i].err, 0);
+        assert_int_equal(items[i].existed, i < 500);
+    }
+    assert_int_equal(directory_usage(h.store, h.bucket, &usage), 0);
+    assert_int_equal(usage.objects, 0);
+    assert_int_equal(usage.bytes, 0);
+    h_done(&h);
+}
+
 /* ---- multipart ---- */
 
 static int complete(struct harness *h, const uint8_t id[16],
@@ -542,6 +573,7 @@ int main(void) {
         cmocka_unit_test(test_conditional_reads),
         cmocka_unit_test(test_quotas),
         cmocka_unit_test(test_delete_many),
+        cmocka_unit_test(test_delete_large),
         cmocka_unit_test(test_multipart_rules),
         cmocka_unit_test(test_multipart_checksums),
         cmocka_unit_test(test_many_parts),
