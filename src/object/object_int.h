@@ -13,18 +13,20 @@
 #include "object/directory.h"
 #include "object/object.h"
 
-#define OBJECT_INLINE_MAX_DEFAULT  (32u << 10)
-#define OBJECT_BLOCK_BYTES_DEFAULT (4u << 20)
-#define OBJECT_WRITE_BYTES_MAX     (5ull << 30)  /* S3's limit on one PUT, part or copy */
-#define OBJECT_BYTES_MAX           (50ull << 40) /* S3's limit on an object */
-#define OBJECT_PART_BYTES_MIN      (5ull << 20)  /* of every part but the last */
-#define OBJECT_PART_NUMBER_MAX     10000
-#define OBJECT_COMPLETED_KEEP_MS                                                                   \
-    (7ll * 24 * 3600 * 1000)                            /* how long a Complete may be repeated     \
-                                                         */
-#define OBJECT_POOL_BYTES_MAX               (64u << 20) /* decoding one row of 10,000 parts takes about 3 MiB */
+#define OBJECT_INLINE_MAX_DEFAULT           (32u << 10)
+#define OBJECT_BLOCK_BYTES_DEFAULT          (4u << 20)
 #define OBJECT_CHECKPOINT_LOG_BYTES_DEFAULT (32u << 20)
-#define OBJECT_HEAVY_ROW_BYTES              4096u /* a row above this is taken apart on a worker, not a loop */
+/* S3's limits: on one PUT, part or copy; on an object; on every part but the last. */
+#define OBJECT_WRITE_BYTES_MAX              (5ull << 30)
+#define OBJECT_BYTES_MAX                    (50ull << 40)
+#define OBJECT_PART_BYTES_MIN               (5ull << 20)
+#define OBJECT_PART_NUMBER_MAX              10000
+/* How long a Complete may be repeated. */
+#define OBJECT_COMPLETED_KEEP_MS            (7ll * 24 * 3600 * 1000)
+/* Decoding one row of 10,000 parts takes about 3 MiB. */
+#define OBJECT_POOL_BYTES_MAX               (64u << 20)
+/* A row above this is taken apart on a worker, not on a loop. */
+#define OBJECT_HEAVY_ROW_BYTES              4096u
 
 struct directory;
 struct maintenance;

@@ -546,6 +546,49 @@ static void test_sessions(void **state) {
     h_done(&h);
 }
 
+/* A full disk refuses writes, answers reads and deletes, and takes writes again when there is room.
+ */
+static void test_full_disk(void **state) {
+    struct harness h;
+    h_init(&h, 1);
+    sim_fs_free(h.disk);
+    h.disk = sim_fs_new(&(struct sim_fs_options){.seed = 1, .capacity_bytes = 12 * MIB});
+    h.env.fs = sim_fs_fs(h.disk);
+    h.options.data.volumes.reserve_bytes = 4 * MIB;
+    assert_int_equal(os_mkdir_all(h.env.fs, "/data"), 0);
+    assert_int_equal(h_open(&h), 0);
+    h.bucket = h_bucket(&h, "bucket");
+    int count = 0, err = 0;
+    bool busy;
+    while (err == 0 && count < 5000) {
+        pool_reset(h.pool);
+        const char *key = pool_printf(h.pool, "k%d", count);
+        err = h_put(&h, h.bucket, key, h_body(&h, (uint64_t)count, 5 * H_BLOCK), NULL, NULL);
+        count += err == 0;
+        assert_int_equal(object_step(h.store, &busy), 0);
+    }
+    assert_int_equal(err, -HL_ERR_NO_SPACE);
+    assert_true(count > 50);
+    for (int i = 0; i < count; i++) {
+        struct slice body = SLICE_EMPTY;
+        const char *key = pool_printf(h.pool, "k%d", i);
+        assert_int_equal(h_get(&h, h.bucket, key, &body, NULL), 0);
+        assert_true(slice_equal(body, h_body(&h, (uint64_t)i, 5 * H_BLOCK)));
+        if (i % 3 != 0) {
+            assert_int_equal(h_delete(&h, h.bucket, key, NULL, NULL), 0);
+        }
+    }
+    for (int i = 0; i < 30; i++) {
+        h_settle(&h);
+    }
+    for (int i = 0; i < count / 3; i++) {
+        pool_reset(h.pool);
+        const char *key = pool_printf(h.pool, "again%d", i);
+        assert_int_equal(h_put(&h, h.bucket, key, h_body(&h, 7, 5 * H_BLOCK), NULL, NULL), 0);
+    }
+    h_done(&h);
+}
+
 static void test_cleanup(void **state) {
     struct harness h;
     uint8_t id[16];
@@ -583,6 +626,7 @@ int main(void) {
         cmocka_unit_test(test_pinned_reader),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_cleanup),
+        cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
