@@ -1,5 +1,6 @@
-/* Every codec of meta/: records of all tables, row keys and entries. Beside not crashing, what decodes must survive an encode
- * and a second decode with the same result (objects), because rows are read, changed and written back. */
+/* Every codec of meta/: records of all tables, row keys and entries. Beside not crashing, what
+ * decodes must survive an encode and a second decode with the same result (objects), because rows
+ * are read, changed and written back. */
 #include <stdint.h>
 
 #include "base/check.h"

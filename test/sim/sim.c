@@ -10,7 +10,8 @@
  * end of some seeds the metadata is thrown away and rebuilt from the volumes.
  *
  *   sim --seeds N        seeds 1 to N (with --first F: F to F + N - 1); one line each failing seed
- *   sim --seed S         one seed, with the log on standard error
+ *   sim --seed S [--arm FAILPOINT@HIT]   one seed, with the log on standard error
+ *   --failpoints         also one line a failpoint: its name, hits, and power cuts right at it
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -37,14 +38,21 @@
 #define KEY_COUNT      12
 #define MAYBE_MAX      32
 #define BODY_BYTES_MAX (300u << 10)
+#define POINT_MAX      512
 
 /* ---- failing: a seed ends with a message and exit code 1 ---- */
 
 static uint64_t current_seed;
+static char armed[96]; /* "NAME@HIT": the failpoint that this seed waits for, or empty */
 
 /* Sums over all seeds, shared with the child processes. */
 struct totals {
     _Atomic uint64_t operations, acknowledged, crashes, rebuilds;
+    struct point { /* a failpoint: filled by one seed at a time */
+        char name[64];
+        uint64_t hits, crashes;
+    } points[POINT_MAX];
+    uint32_t point_count;
 };
 static struct totals *totals;
 
@@ -54,8 +62,8 @@ static struct totals *totals;
             printf("not ok seed %llu: %s:%d: ", (unsigned long long)current_seed, __FILE__,        \
                    __LINE__);                                                                      \
             printf(__VA_ARGS__);                                                                   \
-            printf(" (replay: build-test/test/sim/sim --seed %llu)\n",                             \
-                   (unsigned long long)current_seed);                                              \
+            printf(" (replay: build-test/test/sim/sim --seed %llu%s%s)\n",                         \
+                   (unsigned long long)current_seed, armed[0] != 0 ? " --arm " : "", armed);       \
             fflush(stdout);                                                                        \
             _exit(1);                                                                              \
         }                                                                                          \
@@ -83,6 +91,62 @@ static bool queue_run(void) {
     }
     task->run(task);
     return true;
+}
+
+/* ---- failpoints: a seed may arm one that an earlier seed has met ---- */
+
+static struct sim_fs *armed_disk;
+static const char *armed_by_option;
+
+static struct point *point_find(const char *name) {
+    for (uint32_t i = 0; i < totals->point_count; i++) {
+        if (strcmp(totals->points[i].name, name) == 0) {
+            return &totals->points[i];
+        }
+    }
+    REQUIRE(totals->point_count < POINT_MAX, "too many failpoints");
+    struct point *point = &totals->points[totals->point_count++];
+    snprintf(point->name, sizeof(point->name), "%s", name);
+    return point;
+}
+
+static void power_off_at(const char *name) {
+    point_find(name)->crashes++;
+    sim_fs_power_off(armed_disk);
+}
+
+static void arm(const char *name, uint64_t hit) {
+    snprintf(armed, sizeof(armed), "%s@%llu", name, (unsigned long long)hit);
+    failpoint_set(name, "crash", hit);
+}
+
+/* One whose name starts with prefix; the least tried of a few, so that rare ones get their turn. */
+static void arm_one(struct prng *prng, const char *prefix) {
+    char name[64];
+    unsigned long long hit;
+    uint64_t dice =
+        prng_u64(prng); /* drawn in any case, so that --arm replays the rest as it was */
+    if (armed_by_option != NULL && sscanf(armed_by_option, "%63[^@]@%llu", name, &hit) == 2) {
+        if (strncmp(name, prefix, strlen(prefix)) == 0) {
+            arm(name, hit);
+        }
+        return;
+    }
+    struct prng choice;
+    prng_init(&choice, dice);
+    const struct point *point = NULL;
+    for (int i = 0; i < 12 && totals->point_count > 0; i++) {
+        const struct point *other = &totals->points[prng_below(&choice, totals->point_count)];
+        bool fits = strncmp(other->name, prefix, strlen(prefix)) == 0;
+        point = fits && (point == NULL || other->crashes < point->crashes) ? other : point;
+    }
+    if (point != NULL && prng_below(&choice, 2) == 0) {
+        arm(point->name, 1 + prng_below(&choice, point->hits > 200 ? 20 : 2));
+    }
+}
+
+static void count_point(const char *name, uint64_t hits, void *arg) {
+    point_find(name)->hits += hits;
 }
 
 /* ---- bodies that describe themselves ---- */
@@ -289,16 +353,22 @@ static void check_key(struct world *w, uint32_t key) {
 }
 
 /* After a crash everything in flight has ended one way or the other: what is read now is the truth.
- */
-static void settle_all(struct world *w) {
+ * False when a failpoint cut the reading: then it is to be done again. */
+static bool settle_all(struct world *w) {
     for (uint32_t key = 0; key < KEY_COUNT; key++) {
         uint64_t state = read_state(w, key);
+        if (node_dead(w)) {
+            node_close(w);
+            sim_fs_crash(w->disk);
+            return false;
+        }
         REQUIRE(possible(&w->keys[key], state),
                 "after recovery key %u is in state %llu, expected %llu or one of %u", key,
                 (unsigned long long)state, (unsigned long long)w->keys[key].sure,
                 w->keys[key].maybe_count);
         settle(&w->keys[key], state);
     }
+    return true;
 }
 
 static void check_listing(struct world *w, bool quiet) {
@@ -613,24 +683,48 @@ static void one_step(struct world *w, struct client *clients) {
     }
 }
 
-static void power_cut(struct world *w) {
+/* Half of the time the power goes; else only the process dies and what it wrote stays. */
+static void lose_power(struct world *w) {
     node_close(w);
-    sim_fs_crash(w->disk);
+    if (prng_below(&w->prng, 4) == 0 && !sim_fs_crashed(w->disk)) {
+        sim_fs_kill(w->disk);
+    } else {
+        sim_fs_crash(w->disk);
+    }
     w->crashes++;
-    /* Half of the time the power goes again during recovery. */
+}
+
+/* Opens the store; a failpoint may cut that too, then again. */
+static void open_after(struct world *w, const char *what) {
+    for (int tries = 0; tries < 20; tries++) {
+        int err = node_open(w);
+        if (err == 0 && !node_dead(w)) {
+            return;
+        }
+        REQUIRE(sim_fs_crashed(w->disk), "the store does not open after %s: %s", what,
+                error_name(err));
+        if (err < 0) {
+            w->store = NULL;
+        }
+        lose_power(w);
+    }
+    REQUIRE(false, "the store never opens after %s", what);
+}
+
+static void power_cut(struct world *w) {
+    lose_power(w);
+    /* Half of the time again during recovery. */
     while (prng_below(&w->prng, 2) == 0) {
         sim_fs_crash_after(w->disk, 1 + prng_below(&w->prng, 40));
         if (node_open(w) < 0) {
             w->store = NULL;
         }
-        node_close(w);
-        sim_fs_crash(w->disk);
-        w->crashes++;
+        lose_power(w);
     }
     sim_fs_crash_after(w->disk, 0);
-    int err = node_open(w);
-    REQUIRE(err == 0, "the store does not open after a power cut: %s", error_name(err));
-    settle_all(w);
+    do {
+        open_after(w, "a power cut");
+    } while (!settle_all(w));
     check_listing(w, true);
 }
 
@@ -642,7 +736,7 @@ static void quiesce(struct world *w) {
         power_cut(w);
     }
     drain(w);
-    settle_all(w);
+    REQUIRE(settle_all(w), "a power cut that nobody asked for");
     check_listing(w, true);
 }
 
@@ -683,7 +777,7 @@ static void delete_everything(struct world *w, struct client *c) {
     drain(w);
     REQUIRE(meta_checkpoint(object_meta(w->store)) == 0, "checkpoint");
     drain(w);
-    settle_all(w);
+    REQUIRE(settle_all(w), "a power cut that nobody asked for");
     struct data_stats stats;
     data_stats(object_data(w->store), &stats);
     REQUIRE(stats.staged_bytes == 0 && stats.free_queue_bytes == 0,
@@ -699,17 +793,23 @@ static void rebuild(struct world *w) {
     w->options.kv_mem = w->kv_disk;
     struct object_rebuild_result result;
     totals->rebuilds++;
+    arm_one(&w->prng, prng_below(&w->prng, 2) == 0 ? "object.rebuild" : "data.rebuild");
     int err = object_rebuild(&w->env, &w->options, NULL, NULL, &result);
+    while (err < 0 && sim_fs_crashed(w->disk)) {
+        sim_fs_crash(w->disk);
+        w->crashes++;
+        err = object_rebuild(&w->env, &w->options, NULL, NULL, &result);
+    }
+    failpoint_clear();
     REQUIRE(err == 0, "rebuild: %s", error_name(err));
-    err = node_open(w);
-    REQUIRE(err == 0, "the store does not open after a rebuild: %s", error_name(err));
+    open_after(w, "a rebuild");
     struct pool *pool = pool_new(0);
     struct bucket_record record;
     err = directory_bucket(w->store, SLICE_LITERAL("bucket"), SLICE_EMPTY, pool, &record);
     REQUIRE(err == 0, "the bucket's name is gone after a rebuild: %s", error_name(err));
     REQUIRE(record.id == w->bucket, "the bucket changed its id");
     pool_free(pool);
-    settle_all(w);
+    REQUIRE(settle_all(w), "a power cut that nobody asked for");
     check_listing(w, true);
 }
 
@@ -728,9 +828,17 @@ static void run_seed(uint64_t seed) {
     os_random_sim_init(&w->random, seed);
     w->env = (struct os_env){sim_fs_fs(w->disk), &w->clock.clock, &w->random.random};
     node_options(w);
-    int err = node_open(w);
-    REQUIRE(err == 0, "a new store does not open: %s", error_name(err));
-    err = create_bucket(w);
+    armed_disk = w->disk;
+    failpoint_set_crash_handler(power_off_at);
+    arm_one(&w->prng, "");
+    int err = -HL_ERR_CRASHED;
+    for (int tries = 0; tries < 5 && err < 0; tries++) { /* the first start may be cut as well */
+        open_after(w, "its creation");
+        err = create_bucket(w);
+        if (err < 0 && node_dead(w)) {
+            lose_power(w);
+        }
+    }
     REQUIRE(err == 0, "creating a bucket: %s", error_name(err));
     struct client clients[CLIENT_COUNT];
     for (uint32_t i = 0; i < CLIENT_COUNT; i++) {
@@ -749,6 +857,7 @@ static void run_seed(uint64_t seed) {
             power_cut(w);
         }
     }
+    failpoint_clear();
     quiesce(w);
     if (prng_below(&w->prng, 3) == 0) {
         REQUIRE(meta_checkpoint(object_meta(w->store)) == 0, "checkpoint");
@@ -758,6 +867,7 @@ static void run_seed(uint64_t seed) {
     node_close(w);
     sim_fs_free(w->disk);
     kv_mem_disk_free(w->kv_disk);
+    failpoint_each(count_point, NULL);
     totals->operations += w->operations;
     totals->crashes += w->crashes;
 }
@@ -785,10 +895,11 @@ static bool run_forked(uint64_t seed, bool quiet) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"seeds", required_argument, NULL, 'n'},
-                                            {"first", required_argument, NULL, 'f'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},  {"seeds", required_argument, NULL, 'n'},
+        {"first", required_argument, NULL, 'f'}, {"failpoints", no_argument, NULL, 'p'},
+        {"arm", required_argument, NULL, 'a'},   {0}};
+    bool report_points = false;
     uint64_t seed = 0, count = 100, first = 1;
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -801,6 +912,12 @@ int main(int argc, char **argv) {
             break;
         case 'f':
             first = strtoull(optarg, NULL, 10);
+            break;
+        case 'a':
+            armed_by_option = optarg;
+            break;
+        case 'p':
+            report_points = true;
             break;
         default:
             fprintf(stderr, "usage: sim [--seed S | --first F --seeds N]\n");
@@ -823,5 +940,10 @@ int main(int argc, char **argv) {
            good == count ? "ok" : "not ok", (unsigned long long)good, (unsigned long long)count,
            (unsigned long long)totals->operations, (unsigned long long)totals->acknowledged,
            (unsigned long long)totals->crashes, (unsigned long long)totals->rebuilds);
+    for (uint32_t i = 0; report_points && i < totals->point_count; i++) {
+        printf("failpoint %s %llu %llu\n", totals->points[i].name,
+               (unsigned long long)totals->points[i].hits,
+               (unsigned long long)totals->points[i].crashes);
+    }
     return good == count ? 0 : 1;
 }
