@@ -236,8 +236,8 @@ static void node_options(struct world *w) {
                              .reserve_bytes = 1u << 20},
                  .block_bytes = 64u << 10,
                  .compact_percent = 30},
-        .meta = {.log = {.segment_bytes = 512u << 10, .spare_segments = 1, .segments_max = 12},
-                 .checkpoint_log_bytes = 1u << 20,
+        .meta = {.log = {.segment_bytes = 128u << 10, .spare_segments = 1, .segments_max = 24},
+                 .checkpoint_log_bytes = prng_below(&w->prng, 2) == 0 ? 1u << 20 : 2u << 20,
                  .fatal = fatal},
         .inline_max = inline_sizes[prng_below(&w->prng, 3)],
         .kv_mem = w->kv_disk,
@@ -407,7 +407,7 @@ static void check_listing(struct world *w, bool quiet) {
 
 /* ---- clients ---- */
 
-enum action { PUT, DELETE, COPY, MULTIPART, PUT_IF_ABSENT, ACTION_COUNT };
+enum action { PUT, DELETE, COPY, MULTIPART, PART_COPY, PUT_IF_ABSENT, ACTION_COUNT };
 
 struct client {
     struct world *w;
@@ -426,6 +426,9 @@ struct client {
     uint32_t body_size;
     struct object_complete_part part;
     char etag[OBJECT_ETAG_SIZE];
+    char source_etag[OBJECT_ETAG_SIZE];
+    struct slice source_tag;
+    struct object_conditions source_conditions;
     struct object_write *write;
 };
 
@@ -541,6 +544,32 @@ static void commit_put(struct client *c) {
     object_write_commit(TAKE_PTR(c->write), &args, &queue_executor, client_done, c);
 }
 
+/* Picks a source whose state the model knows, and pins that state by its ETag: another client may
+ * overwrite it before the copy runs. False when there is none. */
+static bool choose_source(struct client *c) {
+    struct world *w = c->w;
+    uint32_t source = (uint32_t)prng_below(&w->prng, KEY_COUNT);
+    const struct model_key *k = &w->keys[source];
+    if (k->maybe_count > 0 || k->sure == 0 || source == c->key) {
+        return false;
+    }
+    w->size_of[c->sequence] = w->size_of[k->sure];
+    w->key_of[c->sequence] = w->key_of[k->sure];
+    key_name(source, c->source_name);
+    struct object_read *read = NULL;
+    int err = object_read_open(w->store, w->bucket, name_of(c->source_name), c->pool, &read);
+    if (err < 0) {
+        REQUIRE(node_dead(w), "copying key %u: %s", source, error_name(err));
+        return false;
+    }
+    object_etag_text(&object_read_record(read)->etag, c->source_etag);
+    object_read_done(read);
+    c->source_tag = slice_str(c->source_etag);
+    c->source_conditions = (struct object_conditions){
+        .match = {.given = true, .tags = &c->source_tag, .tag_count = 1}};
+    return true;
+}
+
 static void part_done(void *arg, int err, const struct object_result *result) {
     struct client *c = arg;
     if (err < 0) {
@@ -559,6 +588,24 @@ static void part_done(void *arg, int err, const struct object_result *result) {
     object_upload_complete(c->w->store, &args, c->pool, &queue_executor, client_done, c);
 }
 
+/* The upload exists: its only part is a copy of another object's bytes. */
+static void upload_for_copy_created(void *arg, int err, const struct object_result *result) {
+    struct client *c = arg;
+    struct world *w = c->w;
+    if (err < 0 || node_dead(w) || !choose_source(c)) {
+        client_free(c);
+        return;
+    }
+    struct object_part_copy_args args = {.source_bucket = w->bucket,
+                                         .bucket = w->bucket,
+                                         .source_key = name_of(c->source_name),
+                                         .key = name_of(c->name),
+                                         .source_conditions = &c->source_conditions,
+                                         .part_number = 1};
+    memcpy(args.upload_id, c->upload, 16);
+    object_part_copy(w->store, &args, c->pool, &queue_executor, part_done, c);
+}
+
 static void upload_created(void *arg, int err, const struct object_result *result) {
     struct client *c = arg;
     if (err < 0 || node_dead(c->w) || !write_body(c, OBJECT_WRITE_PART)) {
@@ -571,39 +618,27 @@ static void upload_created(void *arg, int err, const struct object_result *resul
 
 static void start_copy(struct client *c) {
     struct world *w = c->w;
-    uint32_t source = (uint32_t)prng_below(&w->prng, KEY_COUNT);
-    const struct model_key *k = &w->keys[source];
-    if (k->maybe_count > 0 || k->sure == 0 || source == c->key) {
-        client_free(c); /* the model must know what is copied */
+    if (!choose_source(c)) {
+        client_free(c);
         return;
     }
-    w->size_of[c->sequence] = w->size_of[k->sure];
-    w->key_of[c->sequence] = w->key_of[k->sure];
-    key_name(source, c->source_name);
-    /* The copy must see this very state, not one that another client makes meanwhile. */
     struct object_copy_args args = {.source_bucket = w->bucket,
                                     .bucket = w->bucket,
                                     .source_key = name_of(c->source_name),
                                     .key = name_of(c->name),
+                                    .source_conditions = &c->source_conditions,
                                     .replace_metadata = true,
                                     .headers = {.metadata = &c->pair, .metadata_count = 1}};
-    struct object_read *read = NULL;
-    int err = object_read_open(w->store, w->bucket, args.source_key, c->pool, &read);
-    if (err < 0) {
-        REQUIRE(node_dead(w), "copying key %u: %s", source, error_name(err));
-        client_free(c);
-        return;
-    }
-    object_etag_text(&object_read_record(read)->etag, c->etag);
-    object_read_done(read);
-    static struct slice tags[CLIENT_COUNT];
-    static struct object_conditions conditions[CLIENT_COUNT];
-    tags[c->number] = slice_str(c->etag);
-    conditions[c->number] = (struct object_conditions){
-        .match = {.given = true, .tags = &tags[c->number], .tag_count = 1}};
-    args.source_conditions = &conditions[c->number];
     add_maybe(&w->keys[c->key], c->sequence);
     object_copy(w->store, &args, c->pool, &queue_executor, client_done, c);
+}
+
+static void start_upload(struct client *c, object_done_fn created) {
+    struct object_upload_args args = {
+        .bucket = c->w->bucket,
+        .key = name_of(c->name),
+        .record = {.headers = {.metadata = &c->pair, .metadata_count = 1}}};
+    object_upload_create(c->w->store, &args, c->upload, c->pool, &queue_executor, created, c);
 }
 
 static void client_start(struct client *c) {
@@ -639,15 +674,12 @@ static void client_start(struct client *c) {
     case COPY:
         start_copy(c);
         break;
-    case MULTIPART: {
-        struct object_upload_args args = {
-            .bucket = w->bucket,
-            .key = name_of(c->name),
-            .record = {.headers = {.metadata = &c->pair, .metadata_count = 1}}};
-        object_upload_create(w->store, &args, c->upload, c->pool, &queue_executor, upload_created,
-                             c);
+    case MULTIPART:
+        start_upload(c, upload_created);
         break;
-    }
+    case PART_COPY:
+        start_upload(c, upload_for_copy_created);
+        break;
     default:
         client_free(c);
         break;
