@@ -161,6 +161,9 @@ static int load(struct data *data) {
         err = data_each_row(data, DATA_ROW_ALIAS, load_alias, NULL);
     }
     if (err == 0) {
+        err = data_moved_load(data);
+    }
+    if (err == 0) {
         err = data_free_load(data);
     }
     if (err == 0) {

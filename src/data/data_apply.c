@@ -67,7 +67,10 @@ static int reuse_staged(struct data *data, struct kv_batch *batch,
             return rewrite_err;
         }
     }
-    err = err == 0 ? data_row_put(data, batch, append->record.id, &place) : 0;
+    /* A torn copy still looks like a head to a rebuild: its tombstone must name that volume, too.
+     */
+    err = err == 0 ? data_row_put(data, batch, append->record.id, &place)
+                   : data_alias_add(data, batch, append->record.id, place.location.volume);
     pthread_mutex_lock(&data->mutex);
     data_staged_remove(data, staged); /* only this thread removes heads from the set */
     pthread_mutex_unlock(&data->mutex);
@@ -111,7 +114,8 @@ int data_replay_head(struct data *data, struct kv_batch *batch, struct body_id i
         return err;
     }
     FAILPOINT("data.recover.rewrite");
-    return gather_head(data, &append);
+    err = data_alias_add(data, batch, id, place.location.volume); /* the torn copy */
+    return err != 0 ? err : gather_head(data, &append);
 }
 
 int data_apply_commit(struct data *data, struct kv_batch *batch, struct body_id first,

@@ -295,6 +295,8 @@ static void forget_gone(struct data *data, struct kv_batch *batch) {
         }
         struct data_key key = data_key_volume(DATA_ROW_LIVE, v->number);
         kv_batch_delete(batch, KV_LOCAL, data_key_slice(&key));
+        key = data_key_volume(DATA_ROW_MOVED, v->number);
+        kv_batch_delete(batch, KV_LOCAL, data_key_slice(&key));
         key = data_key_volume(DATA_ROW_SCAN_FROM, v->number);
         kv_batch_delete(batch, KV_LOCAL, data_key_slice(&key));
     }
@@ -337,13 +339,17 @@ int data_checkpoint_sync(struct data *data) {
     return err;
 }
 
-/* The number of an armed volume, or 0. */
+/* The number of the armed volume that was emptied first, or 0: a compaction's source goes before
+ * the volume that took its copies, see data_moved.c. */
 static uint32_t next_armed(struct data *data) {
     uint32_t number = 0;
+    uint64_t doomed_at = UINT64_MAX;
     pthread_mutex_lock(&data->mutex);
-    for (uint32_t i = 0; i < data->volume_count && number == 0; i++) {
-        if (data->volume_table[i].state == DATA_VOLUME_ARMED) {
-            number = data->volume_table[i].number;
+    for (uint32_t i = 0; i < data->volume_count; i++) {
+        const struct data_volume *v = &data->volume_table[i];
+        if (v->state == DATA_VOLUME_ARMED && v->doomed_at < doomed_at) {
+            number = v->number;
+            doomed_at = v->doomed_at;
         }
     }
     pthread_mutex_unlock(&data->mutex);

@@ -99,6 +99,20 @@ static int weigh_volume(void *arg, const struct volume_info *info) {
 }
 
 static int choose_source(struct data *data) {
+    bool empty = false;
+    uint32_t moved = data_moved_next(data, &empty);
+    while (moved != 0 && !empty) {
+        int err = data_moved_resolve(data, moved);
+        if (err != 0) {
+            return err;
+        }
+        moved = data_moved_next(data, &empty);
+    }
+    if (moved != 0) {
+        volume_seal(data->volumes, moved);
+        set_compaction(data, (struct data_compaction){.source = moved, .empty = true});
+        return 0;
+    }
     struct volume_space space;
     volume_space(data->volumes, &space);
     struct choice c = {.data = data, .percent = data->options.compact_percent};
@@ -376,6 +390,9 @@ static int switch_rows(void *arg, struct kv_batch *batch) {
         err = copy->from.kind == VOLUME_CONFIG ? switch_config(step->data, batch, copy)
                                                : switch_row(step->data, batch, copy);
     }
+    if (err == 0) {
+        err = data_moved_mark(step->data, batch, step->source);
+    }
     FAILPOINT("data.compact.switching");
     return err;
 }
@@ -457,6 +474,7 @@ static int finish_source(struct data *data) {
     bool empty = v != NULL && v->live_bytes == 0 && v->staged_bytes == 0;
     if (empty) {
         v->state = DATA_VOLUME_DOOMED;
+        v->doomed_at = data->doomed_count++;
     }
     bool live = v != NULL && v->live_bytes > 0 && v->staged_bytes == 0;
     pthread_mutex_unlock(&data->mutex);

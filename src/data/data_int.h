@@ -57,6 +57,8 @@ struct data_volume {
     uint64_t scan_from;   /* mirrors the 'S' row */
     bool has_scan_from;
     bool stuck;         /* holds a record that cannot be copied: not compacted again */
+    bool moved_from;    /* mirrors the 'M' row */
+    uint64_t doomed_at; /* order in which doomed volumes are removed */
     uint64_t copies_at; /* copies of a compaction in flight lie at or behind this offset */
     bool has_copies;
 };
@@ -184,6 +186,7 @@ struct data {
     int64_t live_bytes, staged_bytes;
     uint64_t free_queue_bytes;
     uint64_t compacted_bytes;
+    uint64_t doomed_count;
     bool copying; /* a compaction has copies whose rows are not switched yet */
 };
 
@@ -248,6 +251,15 @@ void data_damage_remove(struct data *data, struct kv_batch *batch, uint32_t volu
 /* Checks every record that a row places in the volume (slow: walks all location rows). Adds damage
  * for what cannot be read; *ret_bad counts them. */
 int data_damage_check_rows(struct data *data, uint32_t volume, uint64_t *ret_bad);
+
+/* ---- data_moved.c ---- */
+int data_moved_load(struct data *data);
+/* Apply thread: heads leave the volume in this batch. */
+int data_moved_mark(struct data *data, struct kv_batch *batch, uint32_t volume);
+/* A volume that heads were moved out of and that is still in use, or 0. */
+uint32_t data_moved_next(struct data *data, bool *ret_empty);
+/* Makes its old copies known, so that other volumes may go before it. */
+int data_moved_resolve(struct data *data, uint32_t volume);
 
 /* ---- data_scrub.c ---- */
 int data_scrub_load(struct data *data);

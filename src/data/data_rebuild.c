@@ -52,7 +52,7 @@ static int clear_rows(struct data *data) {
     /* Not the 'X' rows: what they say of dead heads no volume tells yet. */
     static const enum data_row tables[] = {DATA_ROW_LOCATION,  DATA_ROW_CONFIG, DATA_ROW_LIVE,
                                            DATA_ROW_SCAN_FROM, DATA_ROW_FREE,   DATA_ROW_ALIAS,
-                                           DATA_ROW_DAMAGE,    DATA_ROW_NAMED};
+                                           DATA_ROW_DAMAGE,    DATA_ROW_NAMED,  DATA_ROW_MOVED};
     if (data->rebuild_batch == NULL) {
         data->rebuild_batch = kv_batch_new(data->kv);
         if (data->rebuild_batch == NULL) {
@@ -151,6 +151,10 @@ static int add_body(struct rebuild *r, const struct volume_scan_item *item) {
     struct data *data = r->data;
     struct body_id id = item->record->id;
     if (data_map_find(&r->dead, id) != NULL) {
+        /* The tombstone may name another volume only, and go with that. */
+        if (item->record->kind == VOLUME_HEAD) {
+            data_tombstone_add(data, data->rebuild_batch, id, item->location.volume);
+        }
         return 0;
     }
     struct data_place known, place = {item->location, item->record->kind};

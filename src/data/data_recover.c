@@ -17,8 +17,7 @@ static METRIC_DEFINE_COUNTER(metric_left, "hayloft_data_recover_leftovers_total"
 
 struct recover {
     struct data *data;
-    struct kv_batch *batch; /* alias rows */
-    int err;
+    struct kv_batch *batch; /* alias and tombstone rows */
 };
 
 static bool same_place(const struct volume_location *a, const struct volume_location *b) {
@@ -151,6 +150,16 @@ static int check_config(struct data *data, struct slice key, struct slice value,
 
 /* ---- the end ---- */
 
+/* A head without a row after the whole replay is dead: whatever named it is in the log or in the
+ * kv. Its record is whole, so a rebuild must be told. */
+static void bury_leftover(void *arg, struct data_map_node *node) {
+    struct recover *r = arg;
+    struct data_staged *staged = CONTAINER_OF(node, struct data_staged, node);
+    if (staged->place.kind == VOLUME_HEAD) {
+        data_tombstone_add(r->data, r->batch, node->id, staged->place.location.volume);
+    }
+}
+
 static void free_leftover(void *arg, struct data_map_node *node) {
     struct data *data = arg;
     struct data_staged *staged = CONTAINER_OF(node, struct data_staged, node);
@@ -166,6 +175,8 @@ int data_recover_done(struct data *data) {
         return -HL_ERR_NOMEM;
     }
     int err = data_each_row(data, DATA_ROW_CONFIG, check_config, batch);
+    struct recover r = {.data = data, .batch = batch};
+    data_map_each(&data->staged, false, bury_leftover, &r); /* nobody else is at work yet */
     if (err == 0 && kv_batch_count(batch) > 0) {
         err = kv_write(data->kv, batch);
     }

@@ -11,6 +11,7 @@
  *                        estimated bytes
  *   'X' id:16 volume:4   a dead head in that volume of which no synced tombstone tells yet: empty
  *   'P' id:16 volume:4   another copy of that head lies in this volume (left by a crash): empty
+ *   'M' volume:4         compaction moved heads out of the volume, see data_moved.c: empty
  *   'D' volume:4 off:8   a damaged record: 1 checksum or 2 unreadable, time (ms), id.high,
  *                        id.low, origin key (blob)
  *   'T'                  scrub state: version, mode, volume, off / 8, bytes done, bytes total,
@@ -34,6 +35,7 @@ enum data_row {
     DATA_ROW_FREE = 'F',
     DATA_ROW_TOMBSTONE = 'X',
     DATA_ROW_ALIAS = 'P',
+    DATA_ROW_MOVED = 'M',
     DATA_ROW_DAMAGE = 'D',
     DATA_ROW_SCRUB = 'T',
     DATA_ROW_NUMBER = 'N',
