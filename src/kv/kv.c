@@ -1,4 +1,9 @@
-/* kv.h over its two implementations: checks what is common and passes on. Any thread. */
+/* kv.h over its two implementations: checks what is common and passes on. Any thread.
+ *
+ * Additions to counters are gathered in the batch: a turn of the log adds to the same few counters
+ * again and again, and each merge that the store sees costs it an insertion and the reading of
+ * those before. What is gathered goes before any other operation on its key, so the order within a
+ * batch is kept for each key. */
 #include "kv/kv.h"
 
 #include "base/bytes.h"
@@ -68,6 +73,7 @@ void kv_batch_free(struct kv_batch *batch) {
 
 void kv_batch_clear(struct kv_batch *batch) {
     batch->count = 0;
+    batch->sum_count = 0;
     batch->err = 0;
     batch->ops->batch_clear(batch);
 }
@@ -87,15 +93,54 @@ static bool accept(struct kv_batch *batch, enum kv_space space, struct slice key
     return true;
 }
 
+/* ---- gathered additions ---- */
+
+static void pass_on(struct kv_batch *batch, const struct kv_sum *sum) {
+    uint8_t operand[8];
+    put_le64(operand, sum->delta);
+    batch->ops->batch_add(batch, sum->space, slice_of(sum->key, sum->key_size), operand);
+}
+
+static void pass_on_all(struct kv_batch *batch) {
+    for (uint32_t i = 0; i < batch->sum_count; i++) {
+        pass_on(batch, &batch->sums[i]);
+    }
+    batch->sum_count = 0;
+}
+
+static struct kv_sum *find_sum(struct kv_batch *batch, enum kv_space space, struct slice key) {
+    for (uint32_t i = 0; i < batch->sum_count; i++) {
+        struct kv_sum *sum = &batch->sums[i];
+        if (sum->key_size == key.size && sum->space == space &&
+            memcmp(sum->key, key.data, key.size) == 0) {
+            return sum;
+        }
+    }
+    return NULL;
+}
+
+/* Another operation on the key comes. */
+static void pass_on_key(struct kv_batch *batch, enum kv_space space, struct slice key) {
+    struct kv_sum *sum = find_sum(batch, space, key);
+    if (sum != NULL) {
+        pass_on(batch, sum);
+        *sum = batch->sums[--batch->sum_count];
+    }
+}
+
+/* ---- operations ---- */
+
 void kv_batch_put(struct kv_batch *batch, enum kv_space space, struct slice key,
                   struct slice value) {
     if (accept(batch, space, key)) {
+        pass_on_key(batch, space, key);
         batch->ops->batch_put(batch, space, key, value);
     }
 }
 
 void kv_batch_delete(struct kv_batch *batch, enum kv_space space, struct slice key) {
     if (accept(batch, space, key)) {
+        pass_on_key(batch, space, key);
         batch->ops->batch_delete(batch, space, key);
     }
 }
@@ -104,20 +149,37 @@ void kv_batch_delete_range(struct kv_batch *batch, enum kv_space space, struct s
                            struct slice end) {
     if (accept(batch, space, first.size > end.size ? first : end) &&
         slice_compare(first, end) < 0) {
+        pass_on_all(batch);
         batch->ops->batch_delete_range(batch, space, first, end);
     }
 }
 
 void kv_batch_add(struct kv_batch *batch, enum kv_space space, struct slice key, int64_t delta) {
-    if (accept(batch, space, key)) {
+    if (!accept(batch, space, key)) {
+        return;
+    }
+    struct kv_sum *sum = find_sum(batch, space, key);
+    if (sum != NULL) {
+        sum->delta += (uint64_t)delta;
+        return;
+    }
+    if (key.size > KV_SUM_KEY_MAX || key.size == 0) {
         uint8_t operand[8];
         put_le64(operand, (uint64_t)delta);
         batch->ops->batch_add(batch, space, key, operand);
+        return;
     }
+    if (batch->sum_count == KV_SUMS) {
+        pass_on_all(batch);
+    }
+    sum = &batch->sums[batch->sum_count++];
+    *sum = (struct kv_sum){.space = space, .key_size = (uint8_t)key.size, .delta = (uint64_t)delta};
+    memcpy(sum->key, key.data, key.size);
 }
 
 int kv_write(struct kv *kv, struct kv_batch *batch) {
     CHECK(kv->ops == batch->ops);
+    pass_on_all(batch);
     if (batch->err != 0) {
         return batch->err;
     }

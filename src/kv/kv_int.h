@@ -43,10 +43,21 @@ struct kv_ops {
 struct kv {
     const struct kv_ops *ops;
 };
+/* An addition that a batch has not passed on yet: further ones to the same counter join it. */
+#define KV_SUMS        8
+#define KV_SUM_KEY_MAX 32
+struct kv_sum {
+    enum kv_space space;
+    uint8_t key_size;
+    uint8_t key[KV_SUM_KEY_MAX];
+    uint64_t delta;
+};
 struct kv_batch {
     const struct kv_ops *ops;
     uint32_t count;
+    uint32_t sum_count;
     int err; /* what kv_write reports: NOMEM, INVALID */
+    struct kv_sum sums[KV_SUMS];
 };
 struct kv_iter {
     const struct kv_ops *ops;
