@@ -15,6 +15,7 @@ struct log;
 enum log_kind {
     LOG_ENTRY = 1,      /* an entry of a group: bytes of meta/entry_format.h */
     LOG_HARD_STATE = 2, /* term and vote of a group (consensus) */
+    LOG_CHECKPOINT = 3, /* everything up to index was, or is about to be, durable in the kv */
 };
 
 struct log_record {

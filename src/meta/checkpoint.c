@@ -20,10 +20,29 @@ struct replay {
     uint64_t applied_count;
 };
 
+/* The log's own witness of how far the kv must be: entries before it may be released, so their rows
+ * cannot come back from the log. A kv that is behind was lost or replaced by an old copy; going on
+ * would take everything that it does not name for garbage. */
+static int replay_checkpoint(struct engine_local *e, uint64_t index) {
+    uint64_t applied = atomic_load(&e->index);
+    if (index <= applied) {
+        return 0;
+    }
+    LOG_ERROR("meta",
+              "the names (kv) end at entry %llu, the log was checkpointed at %llu: kv was lost or "
+              "is an old copy; "
+              "put the right one back, or run: hayloft rebuild",
+              (unsigned long long)applied, (unsigned long long)index);
+    return -HL_ERR_CORRUPT;
+}
+
 static int replay_record(void *arg, const struct log_record *record, struct slice payload,
                          struct log_position position) {
     struct replay *replay = arg;
     struct engine_local *e = replay->e;
+    if (record->kind == LOG_CHECKPOINT) {
+        return replay_checkpoint(e, record->index);
+    }
     if (record->kind != LOG_ENTRY) {
         return 0; /* hard state: a single voter has none to restore */
     }
@@ -83,6 +102,13 @@ static int checkpoint_begin(void *arg, struct kv_batch *batch) {
     struct checkpoint *checkpoint = arg;
     struct engine_local *e = checkpoint->e;
     checkpoint->position = log_tail(e->log);
+    struct log_record record = {
+        .kind = LOG_CHECKPOINT, .term = e->term, .index = atomic_load(&e->index)};
+    int err = log_append(e->log, &record, 1);
+    if (err < 0 && err != -HL_ERR_NO_SPACE && err != -HL_ERR_BUSY) {
+        return err; /* a full log needs this checkpoint more than its witness */
+    }
+    FAILPOINT("meta.checkpoint.witnessed");
     atomic_store(&e->dirty, false);
     return e->sink.checkpoint_begin(e->sink.ctx, batch);
 }

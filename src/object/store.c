@@ -278,6 +278,22 @@ static int open_meta(struct object_store *store, const struct object_options *op
     return err < 0 ? err : meta_open(store->env, store->kv, &sink, &meta_options, &store->meta);
 }
 
+/* Nothing was ever applied, yet the volumes hold bodies: the names are gone, and what follows would
+ * call all of it garbage. */
+static int refuse_lost_names(struct object_store *store) {
+    struct meta_stats meta;
+    struct data_stats data;
+    meta_stats(store->meta, &meta);
+    data_stats(store->data, &data);
+    if (meta.applied_index > 0 || data.staged_bytes == 0) {
+        return 0;
+    }
+    LOG_ERROR("object", "the metadata is empty but the data directories hold objects: put the "
+                        "right metadata_dir back, or run: "
+                        "hayloft rebuild");
+    return -HL_ERR_CORRUPT;
+}
+
 /* Everything that a crash left behind is settled here; then the directory is read. */
 static int recover(struct object_store *store) {
     data_set_local_runner(store->data, run_local, store->meta);
@@ -291,6 +307,9 @@ static int recover(struct object_store *store) {
     }
     if (err == 0) {
         FAILPOINT("object.open.replayed");
+        err = refuse_lost_names(store);
+    }
+    if (err == 0) {
         err = data_recover_done(store->data);
     }
     return err < 0 ? err : directory_load(store);
