@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "admin/admin.h"
+#include "base/check.h"
 #include "base/logger.h"
 #include "cmd/process.h"
 #include "cmd/provision.h"
@@ -194,6 +195,7 @@ static int server_listen_failed(const char *address, const char *key, int err) {
 
 static int server_listen_control(struct server *server) {
     const char *path = server->config.control_socket;
+    CHECK(path != NULL); /* the configuration's default fills it */
     if (strlen(path) > 107) {
         return cmd_error("the control socket's path %s is longer than 107 bytes; set "
                          "control_socket to a shorter one",

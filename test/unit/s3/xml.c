@@ -128,8 +128,8 @@ static void malformed(void **state) {
         "<!DOCTYPE a><a/>",
         "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>",
         "<!DOCTYPE a SYSTEM \"file:///etc/passwd\"><a/>",
-        "<!DOCTYPE l [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;'>"
-        "<!ENTITY c '&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;'>]><l>&c;</l>",
+        ("<!DOCTYPE l [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;'>"
+         "<!ENTITY c '&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;'>]><l>&c;</l>"),
         "\xfe\xff\0<\0a\0/\0>",
         "<a/>trailing",
     };
