@@ -58,8 +58,9 @@ const struct config_key config_keys[] = {
     USED("", "volume_size", CONFIG_BYTES, "HAYLOFT_VOLUME_SIZE", "1GiB", volume_bytes_max, 16 * MIB,
          64 * GIB, "A volume file takes no more records beyond this size."),
     USED("", "reserve", CONFIG_BYTES, "HAYLOFT_RESERVE", "0", reserve_bytes, 0, ANY_MAX,
-         "Bytes kept free on each file system for compaction and checkpoints. 0: the smaller of "
-         "256 MiB and 5 %, at least 4 MiB."),
+         "Bytes kept free on each file system for compaction and checkpoints. 0: 5 %, at least 12 "
+         "MiB and at most 1.25 volumes; volumes of a small disk are then smaller than "
+         "volume_size."),
     USED("", "compact_percent", CONFIG_COUNT, "HAYLOFT_COMPACT_PERCENT", "30", compact_percent, 5,
          95, "Garbage in a volume, in percent, from which it is compacted."),
     USED("", "disable_scrub", CONFIG_BOOL, "HAYLOFT_DISABLE_SCRUB", "false", scrub_off, 0, 0,

@@ -62,7 +62,8 @@ struct volume_options {
     const uint8_t *cluster_id; /* 16 bytes */
     uint64_t volume_bytes_max; /* a volume is sealed beyond this (default 1 GiB) */
     uint64_t reserve_bytes; /* per file system, kept free for compaction and checkpoints (default:
-                               the smaller of 256 MiB and 5 % of the file system, at least 4 MiB) */
+                               5 %, at least 12 MiB, at most 1.25 volumes; volumes of a small disk
+                               are then smaller, so that the live part of one fits into it) */
 };
 
 struct volume_set;

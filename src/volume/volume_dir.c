@@ -172,7 +172,7 @@ static int choose_open_volume(struct volume_set *set, uint32_t index) {
         if (file->dir != index || file->damaged) {
             continue;
         }
-        if (file->append_off >= set->volume_bytes_max) {
+        if (file->append_off >= dir->volume_bytes_max) {
             break;
         }
         dir->used_bytes -= file->append_off;

@@ -10,8 +10,7 @@
 #include "volume/volume_record.h"
 
 #define VOLUME_BYTES_MAX_DEFAULT    (1ull << 30)
-#define VOLUME_RESERVE_DEFAULT_MAX  (256ull << 20)
-#define VOLUME_RESERVE_DEFAULT_MIN  (4ull << 20)
+#define VOLUME_RESERVE_DEFAULT_MIN  (12ull << 20)
 #define VOLUME_SPACE_REFRESH_US     1000000u
 #define VOLUME_SPACE_REFRESH_BYTES  (16ull << 20)
 #define VOLUME_DIR_HYSTERESIS_BYTES (64ull << 20)
@@ -31,7 +30,8 @@ struct volume_directory {
     char *volumes_path;
     uint64_t capacity_bytes;
     uint64_t reserve_bytes;
-    uint64_t used_bytes; /* sum of its volumes' append offsets */
+    uint64_t volume_bytes_max; /* the set's, or less so that a whole volume fits into the reserve */
+    uint64_t used_bytes;       /* sum of its volumes' append offsets */
     struct volume_device *device;
     struct os_file *lock;
     struct volume_file *open; /* takes appends; NULL: none yet */

@@ -57,7 +57,7 @@ static int find_open_volume(struct volume_set *set, uint64_t bytes, bool use_res
             return err;
         }
         struct volume_directory *dir = &set->dirs[index];
-        if (dir->open != NULL && dir->open->append_off >= set->volume_bytes_max) {
+        if (dir->open != NULL && dir->open->append_off >= dir->volume_bytes_max) {
             dir->open->sealed = true;
             dir->open = NULL;
         }

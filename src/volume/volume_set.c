@@ -62,6 +62,7 @@ static int open_dirs(struct volume_set *set, const struct volume_options *option
         dir->path = strdup(options->dirs[i].path);
         dir->capacity_bytes = options->dirs[i].capacity_bytes;
         dir->read_only = options->dirs[i].read_only;
+        dir->volume_bytes_max = set->volume_bytes_max;
         set->dir_count = i + 1;
         if (dir->path == NULL) {
             return -HL_ERR_NOMEM;

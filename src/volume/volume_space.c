@@ -44,6 +44,16 @@ static uint64_t available(const struct volume_directory *dir, bool use_reserve) 
     return room;
 }
 
+/* A twentieth, but no more than a volume and a quarter: a full disk is made room on by copying the
+ * live records of one volume into the reserve, so volumes of a small disk must be small as well. */
+static void default_reserve(struct volume_set *set, struct volume_directory *dir, uint64_t total) {
+    uint64_t enough = set->volume_bytes_max + set->volume_bytes_max / 4;
+    dir->reserve_bytes = MAX(MIN(total / 20, enough), VOLUME_RESERVE_DEFAULT_MIN);
+    if (dir->reserve_bytes < enough) {
+        dir->volume_bytes_max = MIN(set->volume_bytes_max, dir->reserve_bytes / 2);
+    }
+}
+
 static int init_dir(struct volume_set *set, struct volume_directory *dir, uint64_t reserve_bytes) {
     struct os_space space;
     int err = os_space(set->env->fs, dir->path, &space);
@@ -62,9 +72,10 @@ static int init_dir(struct volume_set *set, struct volume_directory *dir, uint64
     }
     uint64_t total =
         dir->capacity_bytes > 0 ? MIN(dir->capacity_bytes, space.bytes_total) : space.bytes_total;
-    dir->reserve_bytes = reserve_bytes > 0 ? reserve_bytes
-                                           : MAX(MIN(total / 20, VOLUME_RESERVE_DEFAULT_MAX),
-                                                 VOLUME_RESERVE_DEFAULT_MIN);
+    dir->reserve_bytes = reserve_bytes;
+    if (reserve_bytes == 0) {
+        default_reserve(set, dir, total);
+    }
     return refresh(set, dir);
 }
 

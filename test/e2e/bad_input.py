@@ -266,7 +266,7 @@ def disk_full():
             check(client.put("demo", "tiny", b"x" * 100).status in (200, 507), "a tiny object")
             for key, body in list(bodies.items())[::7]:
                 check(client.get("demo", key).body == body, f"{key} is not read on a full disk")
-            for key in list(bodies)[:len(bodies) // 2]:
+            for key in list(bodies)[::2]:  # every volume keeps a live half: only compaction makes room
                 answer = client.delete("demo", key)
                 check(answer.status == 204, f"DELETE on a full disk answered {answer.status} {answer.code}")
                 del bodies[key]

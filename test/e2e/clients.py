@@ -12,7 +12,7 @@ import urllib.parse
 
 import s3lib
 import venv_packages
-from suite import Skip, case, check, copy_tree, program, python_packages, random_file, run, same_tree, sha256
+from suite import Skip, case, check, copy_tree, debian_install, program, python_packages, random_file, run, same_tree, sha256
 
 MIB = 1 << 20
 
@@ -82,6 +82,7 @@ def aws_synced(env, aws, files):
     random_file(f"{tree}/new", 9 * MIB)
     aws("s3", "sync", "--only-show-errors", "--delete", tree, bucket)
     aws("s3", "sync", "--only-show-errors", "--delete", bucket, f"{env.dir}/back")
+    os.rmdir(f"{env.dir}/back/Photos 2026")  # aws deletes files, and leaves their folder
     same_tree(tree, f"{env.dir}/back")
 
 
@@ -163,7 +164,7 @@ def rclone_streams(env):
     """One large file in four streams each way, then a check that downloads and compares."""
     path = program("rclone")
     size = (1024 if env.long else 128) * MIB
-    environ = env.environ(RCLONE_CONFIG="/dev/null", RCLONE_CONFIG_HAY_TYPE="s3", RCLONE_CONFIG_HAY_PROVIDER="Other",
+    environ = env.environ(AWS_CA_BUNDLE="", RCLONE_CONFIG="/dev/null", RCLONE_CONFIG_HAY_TYPE="s3", RCLONE_CONFIG_HAY_PROVIDER="Other",
                           RCLONE_CONFIG_HAY_ENDPOINT=env.url, RCLONE_CONFIG_HAY_REGION="us-east-1",
                           RCLONE_CONFIG_HAY_ACCESS_KEY_ID=s3lib.KEY, RCLONE_CONFIG_HAY_SECRET_ACCESS_KEY=s3lib.SECRET)
     base = [path, "--retries", "1", *(["--ca-cert", env.ca] if env.store.tls else [])]
@@ -414,9 +415,10 @@ def docker_registry(env):
 @case()
 def duplicity_all(env):
     """Full and incremental backup, verify, restore."""
-    path = program("duplicity", "duplicity python3-boto3", env)
+    path = program("duplicity", "duplicity", env)
     if subprocess.run(["/usr/bin/python3", "-c", "import boto3"], capture_output=True, check=False).returncode:
-        raise Skip("duplicity's S3 needs Debian's python3-boto3 (run.py --long installs both)")
+        if not env.long or not debian_install("python3-boto3"):
+            raise Skip("duplicity's S3 needs Debian's python3-boto3 (run.py --long installs it)")
     tree = copy_tree(f"{env.dir}/tree", 120)
     base = ["--no-encryption", "--archive-dir", f"{env.dir}/cache", "--s3-endpoint-url", env.url, "--s3-region-name",
             "us-east-1"]

@@ -46,13 +46,21 @@ def run(command, env=None, cwd=None, timeout=300, code=0, data=None):
     return text
 
 
+def debian_install(*packages):
+    """Installs packages where that is possible; whether it was."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    with BUILDING:
+        done = subprocess.run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False,
+                              env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    return done.returncode == 0
+
+
 def program(name, package=None, env=None):
     """Where a program is; without it the case is skipped. env: whose switch --long installs the package."""
     path = shutil.which(name)
-    if path is None and env is not None and env.long and package is not None and os.geteuid() == 0:
-        subprocess.run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *package.split()],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False,
-                       env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    if path is None and env is not None and env.long and package is not None and debian_install(*package.split()):
         path = shutil.which(name)
     if path is None:
         raise Skip(f"there is no {name} on this machine" + (f" (package {package})" if package else ""))

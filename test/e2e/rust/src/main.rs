@@ -14,6 +14,7 @@ fn content(size: usize) -> Bytes {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    rustls::crypto::ring::default_provider().install_default().map_err(|_| "no TLS provider")?;
     let arguments: Vec<String> = std::env::args().collect();
     let store = AmazonS3Builder::from_env()
         .with_endpoint(&arguments[1])
