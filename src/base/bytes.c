@@ -47,6 +47,9 @@ uint64_t reader_be64(struct reader *r) {
 }
 
 uint64_t reader_varint(struct reader *r) {
+    if (!r->failed && r->pos < r->end && *r->pos < 0x80) { /* most are one byte */
+        return *r->pos++;
+    }
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
         uint8_t b = reader_u8(r);

@@ -1,5 +1,4 @@
-/* Cryptographic hashes and HMAC over OpenSSL's EVP, with algorithms fetched once (libraries.md
- * section 9). A context belongs to one thread at a time. */
+/* Cryptographic hashes and HMAC over OpenSSL. A context belongs to one thread at a time. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -9,7 +8,7 @@ enum hash_kind { HASH_MD5, HASH_SHA1, HASH_SHA256 };
 #define HASH_SIZE_MAX 32
 size_t hash_size(enum hash_kind kind); /* 16, 20, 32 */
 
-struct hash; /* heap object; recycled through a per-thread cache, so new and free are cheap */
+struct hash; /* a heap object of some hundred bytes */
 struct hash *hash_new(enum hash_kind kind);
 void hash_free(struct hash *hash);
 void hash_update(struct hash *hash, const void *data, size_t size);

@@ -2,8 +2,6 @@
  * milliseconds since 1970-01-01 UTC; no time zone data and no locale of the C library is consulted.
  * Parsers accept years 0001 to 9999 and refuse dates that do not exist; a leap second (:60) counts
  * as the following second. */
-#include <stdio.h>
-
 #include "base/text.h"
 
 #define MS_PER_DAY      INT64_C(86400000)
@@ -63,22 +61,53 @@ static struct civil civil_of(int64_t ms) {
     return c;
 }
 
+/* Each answer carries two or three dates, and printf costs more than everything else about them. So
+ * a template holds the fixed characters and the digits are put into their places. */
+static void put_digits(char *at, int64_t value, int count) {
+    while (count > 0) {
+        at[--count] = (char)('0' + value % 10);
+        value /= 10;
+    }
+}
+
+static void put_clock(char *at, const struct civil *c, int step) {
+    put_digits(at, c->hour, 2);
+    put_digits(at + step, c->minute, 2);
+    put_digits(at + 2 * step, c->second, 2);
+}
+
 void time_format_iso8601(int64_t ms, char ret[TIME_TEXT_SIZE]) {
+    static const char template[] = "0000-00-00T00:00:00.000Z";
+    _Static_assert(sizeof(template) <= TIME_TEXT_SIZE, "room");
     struct civil c = civil_of(ms);
-    snprintf(ret, TIME_TEXT_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (int)c.year, c.month,
-             c.day, c.hour, c.minute, c.second, c.millisecond);
+    memcpy(ret, template, sizeof(template));
+    put_digits(ret, c.year, 4);
+    put_digits(ret + 5, c.month, 2);
+    put_digits(ret + 8, c.day, 2);
+    put_clock(ret + 11, &c, 3);
+    put_digits(ret + 20, c.millisecond, 3);
 }
 
 void time_format_http(int64_t ms, char ret[TIME_TEXT_SIZE]) {
+    static const char template[] = "Day, 00 Mon 0000 00:00:00 GMT";
+    _Static_assert(sizeof(template) <= TIME_TEXT_SIZE, "room");
     struct civil c = civil_of(ms);
-    snprintf(ret, TIME_TEXT_SIZE, "%.3s, %02d %s %04d %02d:%02d:%02d GMT", day_names[c.weekday],
-             c.day, month_names[c.month - 1], (int)c.year, c.hour, c.minute, c.second);
+    memcpy(ret, template, sizeof(template));
+    memcpy(ret, day_names[c.weekday], 3);
+    put_digits(ret + 5, c.day, 2);
+    memcpy(ret + 8, month_names[c.month - 1], 3);
+    put_digits(ret + 12, c.year, 4);
+    put_clock(ret + 17, &c, 3);
 }
 
 void time_format_amz(int64_t ms, char ret[TIME_TEXT_SIZE]) {
+    static const char template[] = "00000000T000000Z";
     struct civil c = civil_of(ms);
-    snprintf(ret, TIME_TEXT_SIZE, "%04d%02d%02dT%02d%02d%02dZ", (int)c.year, c.month, c.day, c.hour,
-             c.minute, c.second);
+    memcpy(ret, template, sizeof(template));
+    put_digits(ret, c.year, 4);
+    put_digits(ret + 4, c.month, 2);
+    put_digits(ret + 6, c.day, 2);
+    put_clock(ret + 9, &c, 2);
 }
 
 /* ---- parsing ---- */

@@ -1,7 +1,6 @@
 /* The head of an answer as text: status line, the server's own fields, the handler's, the framing.
  * Writes into the request's pool only; knows no sockets. */
-#include <stdio.h>
-
+#include "base/check.h"
 #include "http/http_int.h"
 
 struct reason {
@@ -112,26 +111,55 @@ static const char *current_date(struct http_loop *home) {
     return home->date;
 }
 
+static char *put_text(char *at, const char *text) {
+    size_t size = strlen(text);
+    memcpy(at, text, size);
+    return at + size;
+}
+
+/* Decimal digits; printf would cost as much as the rest of the head. */
+static char *put_number(char *at, uint64_t value) {
+    char digits[20];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    while (count > 0) {
+        *at++ = digits[--count];
+    }
+    return at;
+}
+
+#define FIXED_BYTES_MAX 384 /* all that the server itself says; the longest reason has 31 bytes */
+
 struct slice http_response_head(struct http_request *req, int status, bool has_length,
                                 uint64_t length, bool close) {
-    struct http_text head = {0};
-    char line[320];
-    int size = snprintf(line, sizeof(line),
-                        "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: Hayloft\r\nx-amz-request-id: %s\r\n",
-                        status, http_reason(status), current_date(req->conn->home), req->id);
-    head.capacity = (size_t)size + req->lines.size + 96;
-    head.data = pool_alloc(req->pool, head.capacity);
-    if (head.data == NULL) {
+    char *head = pool_alloc(req->pool, FIXED_BYTES_MAX + req->lines.size);
+    if (head == NULL) {
         return SLICE_EMPTY;
     }
-    http_text_append(req, &head, line, (size_t)size);
-    http_text_append(req, &head, req->lines.data, req->lines.size);
-    if (has_length) {
-        size = snprintf(line, sizeof(line), "Content-Length: %llu\r\n", (unsigned long long)length);
-        http_text_append(req, &head, line, (size_t)size);
-    } else if (req->answer_chunked) {
-        append_str(req, &head, "Transfer-Encoding: chunked\r\n");
+    char *at = put_text(head, "HTTP/1.1 ");
+    at = put_number(at, (uint64_t)status);
+    *at++ = ' ';
+    at = put_text(at, http_reason(status));
+    at = put_text(at, "\r\nDate: ");
+    at = put_text(at, current_date(req->conn->home));
+    at = put_text(at, "\r\nServer: Hayloft\r\nx-amz-request-id: ");
+    at = put_text(at, req->id);
+    at = put_text(at, "\r\n");
+    if (req->lines.size > 0) {
+        memcpy(at, req->lines.data, req->lines.size);
+        at += req->lines.size;
     }
-    append_str(req, &head, close ? "Connection: close\r\n\r\n" : "\r\n");
-    return slice_of(head.data, head.size);
+    if (has_length) {
+        at = put_text(at, "Content-Length: ");
+        at = put_number(at, length);
+        at = put_text(at, "\r\n");
+    } else if (req->answer_chunked) {
+        at = put_text(at, "Transfer-Encoding: chunked\r\n");
+    }
+    at = put_text(at, close ? "Connection: close\r\n\r\n" : "\r\n");
+    CHECK((size_t)(at - head) <= FIXED_BYTES_MAX + req->lines.size);
+    return slice_of(head, (size_t)(at - head));
 }

@@ -283,8 +283,8 @@ static int try_variant(struct auth_run *run, const struct sigv4_request *request
 static int match_signature(struct auth_run *run, const struct sigv4_request *request,
                            const struct auth_claim *claim, struct slice amz_date,
                            const uint8_t key[32]) {
-    struct slice hosts[HOSTS_MAX];
-    size_t host_count = host_spellings(run, hosts);
+    struct slice hosts[HOSTS_MAX] = {SLICE_EMPTY}; /* first: as received */
+    size_t host_count = 1;
     struct slice path = s3_uri_raw_path(run->head);
     int encodings =
         sigv4_names_contain(claim->signed_headers, SLICE_LITERAL("accept-encoding")) ? 2 : 1;
@@ -300,6 +300,9 @@ static int match_signature(struct auth_run *run, const struct sigv4_request *req
             if (err != 0 || match) {
                 return err;
             }
+        }
+        if (h == 0) {
+            host_count = host_spellings(run, hosts); /* seldom needed */
         }
     }
     return -HL_ERR_SIGNATURE;

@@ -150,9 +150,11 @@ void s3_set_header_u64(struct s3_request *r, const char *name, uint64_t value) {
 }
 
 void s3_set_etag(struct s3_request *r, const struct etag *etag) {
-    char text[OBJECT_ETAG_SIZE];
-    object_etag_text(etag, text);
-    s3_set_header_str(r, "ETag", pool_printf(r->pool, "\"%s\"", text));
+    char text[OBJECT_ETAG_SIZE + 2] = "\"";
+    object_etag_text(etag, text + 1);
+    size_t size = strlen(text);
+    text[size] = '"';
+    s3_set_header(r, "ETag", slice_of(text, size + 1));
 }
 
 void s3_set_checksum(struct s3_request *r, const struct checksum *checksum, uint32_t parts,

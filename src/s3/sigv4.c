@@ -211,20 +211,33 @@ void sigv4_string_to_sign(struct slice amz_date, struct slice scope, struct slic
     buf_append_str(out, hex);
 }
 
-#define KEY_CACHE_COUNT 64
+#define KEY_CACHE_COUNT    32
+#define KEY_IDENTITY_BYTES 320
 
-/* A slot is found by a digest over everything that the key depends on, the secret too, so a key
- * that was imported again with another secret never meets its old entry. */
+/* Everything that a signing key depends on, the secret too, so a key that was imported again with
+ * another secret never meets its old entry. */
+struct key_identity {
+    uint8_t bytes[KEY_IDENTITY_BYTES];
+    size_t size;
+};
+
 static _Thread_local struct {
-    uint8_t tag[32];
+    struct key_identity identity; /* empty: unused */
     uint8_t key[32];
-    bool used;
 } key_cache[KEY_CACHE_COUNT];
 
-static void append_tagged(struct hash *hash, struct slice s) {
+static void identity_add(struct key_identity *identity, struct slice s) {
     uint32_t size = (uint32_t)s.size;
-    hash_update(hash, &size, sizeof(size));
-    hash_update(hash, s.data, s.size);
+    if (sizeof(identity->bytes) - identity->size < sizeof(size) + s.size) {
+        identity->size = sizeof(identity->bytes) + 1; /* does not fit, nor does what follows */
+        return;
+    }
+    memcpy(identity->bytes + identity->size, &size, sizeof(size));
+    identity->size += sizeof(size);
+    if (s.size > 0) {
+        memcpy(identity->bytes + identity->size, s.data, s.size);
+        identity->size += s.size;
+    }
 }
 
 static void derive_key(struct slice secret, struct slice date, struct slice region,
@@ -241,27 +254,39 @@ static void derive_key(struct slice secret, struct slice date, struct slice regi
     wipe(step, sizeof(step));
 }
 
+/* FNV-1a over what is not secret. */
+static size_t key_slot(struct slice access_key, struct slice date, struct slice region) {
+    const struct slice pieces[] = {access_key, date, region};
+    uint32_t h = 0x811c9dc5u;
+    for (size_t i = 0; i < ARRAY_COUNT(pieces); i++) {
+        for (size_t k = 0; k < pieces[i].size; k++) {
+            h = (h ^ pieces[i].data[k]) * 0x01000193u;
+        }
+    }
+    return h % KEY_CACHE_COUNT;
+}
+
 void sigv4_signing_key(struct slice access_key, struct slice secret, struct slice date,
                        struct slice region, struct slice service, uint8_t ret[32]) {
-    uint8_t tag[32];
-    struct hash *hash = hash_new(HASH_SHA256);
-    if (hash == NULL) {
+    const struct slice pieces[] = {access_key, secret, date, region, service};
+    struct key_identity identity;
+    identity.size = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(pieces) && identity.size <= KEY_IDENTITY_BYTES; i++) {
+        identity_add(&identity, pieces[i]);
+    }
+    if (identity.size > KEY_IDENTITY_BYTES) {
         derive_key(secret, date, region, service, ret);
         return;
     }
-    append_tagged(hash, access_key);
-    append_tagged(hash, secret);
-    append_tagged(hash, date);
-    append_tagged(hash, region);
-    append_tagged(hash, service);
-    hash_final(hash, tag);
-    hash_free(hash);
-    size_t slot = tag[0] % KEY_CACHE_COUNT;
-    if (!key_cache[slot].used || !equal_constant_time(key_cache[slot].tag, tag, sizeof(tag))) {
+    size_t slot = key_slot(access_key, date, region);
+    struct key_identity *cached = &key_cache[slot].identity;
+    if (cached->size != identity.size ||
+        !equal_constant_time(cached->bytes, identity.bytes, identity.size)) {
         derive_key(secret, date, region, service, key_cache[slot].key);
-        memcpy(key_cache[slot].tag, tag, sizeof(tag));
-        key_cache[slot].used = true;
+        memcpy(cached->bytes, identity.bytes, identity.size);
+        cached->size = identity.size;
     }
+    wipe(identity.bytes, identity.size);
     memcpy(ret, key_cache[slot].key, 32);
 }
 
