@@ -157,33 +157,62 @@ static int api_list_workers(struct api_call *call, json_t **ret_json) {
     return 0;
 }
 
+struct api_damage_list {
+    struct api_call *call;
+    json_t *list;
+};
+
+/* "photos/2026/a.jpg", as people know it; of a bucket that is gone its id. */
+static json_t *api_damage_origin(struct api_call *call, struct slice origin_key) {
+    uint64_t bucket;
+    struct slice key;
+    if (!directory_origin(origin_key, &bucket, &key)) {
+        return api_json_slice(origin_key);
+    }
+    char id[API_BUCKET_ID_SIZE];
+    api_bucket_id(bucket, id);
+    struct slice name = slice_str(id);
+    struct directory_alias *aliases;
+    uint32_t count = 0;
+    if (directory_aliases(api_store(call), bucket, api_pool(call), &aliases, &count) == 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            name = aliases[i].key_id.size == 0 ? aliases[i].name : name;
+        }
+    }
+    CLEANUP_BUF struct buf text = {0};
+    buf_append(&text, name.data, name.size);
+    buf_append_str(&text, "/");
+    buf_append(&text, key.data, key.size);
+    return api_json_slice(buf_slice(&text));
+}
+
 static int api_damage(void *arg, const struct data_damage *damage) {
-    json_t *list = arg;
-    if (json_array_size(list) >= 1000) {
+    struct api_damage_list *out = arg;
+    if (json_array_size(out->list) >= 1000) {
         return 0;
     }
     char body[40];
     (void)snprintf(body, sizeof(body), "%016llx%016llx", (unsigned long long)damage->id.high,
                    (unsigned long long)damage->id.low);
     (void)json_array_append_new(
-        list, json_pack("{s:i, s:I, s:s, s:o, s:s, s:o}", "volume", (int)damage->volume, "offset",
-                        (json_int_t)damage->off, "body", body, "origin",
-                        api_json_slice(damage->origin_key), "error", error_name(damage->err),
-                        "found", api_json_time(damage->found_ms)));
+        out->list, json_pack("{s:i, s:I, s:s, s:o, s:s, s:o}", "volume", (int)damage->volume,
+                             "offset", (json_int_t)damage->off, "body", body, "origin",
+                             api_damage_origin(out->call, damage->origin_key), "error",
+                             error_name(damage->err), "found", api_json_time(damage->found_ms)));
     return 0;
 }
 
 static int api_scrub_status(struct api_call *call, json_t **ret_json) {
     struct data_stats stats;
     data_stats(object_data(api_store(call)), &stats);
-    json_t *list = json_array();
-    int err = data_damage_each(object_data(api_store(call)), api_damage, list);
+    struct api_damage_list damage = {call, json_array()};
+    int err = data_damage_each(object_data(api_store(call)), api_damage, &damage);
     if (err < 0) {
-        json_decref(list);
+        json_decref(damage.list);
         return err;
     }
     json_t *scrub = api_scrub_json(&stats);
-    (void)json_object_set_new(scrub, "damaged", list);
+    (void)json_object_set_new(scrub, "damaged", damage.list);
     *ret_json = scrub;
     return 0;
 }

@@ -294,7 +294,8 @@ int client_call(struct cmd *cmd, const char *path, json_t *body, json_t **ret_js
     if (!client_parse(&answer, &scratch, &status, &payload)) {
         return cmd_error("the answer is cut off or no HTTP; is that a Hayloft admin port?");
     }
-    json_t *json = json_loadb((const char *)payload.data, payload.size, JSON_DECODE_ANY, NULL);
+    json_t *json = json_loadb((const char *)payload.data, payload.size,
+                              JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (status >= 200 && status < 300 && json != NULL) {
         *ret_json = json;
         return CMD_OK;

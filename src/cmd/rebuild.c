@@ -21,7 +21,8 @@ static int rebuild_report(const struct cmd *cmd, const struct object_rebuild_res
         json_decref(json);
     } else {
         (void)printf("Rebuilt %llu objects in %llu buckets; %llu records were skipped, %llu bodies "
-                     "are missing.\n",
+                     "are missing.\nAccess keys and rights are not in the data files: `hayloft "
+                     "key create`, `hayloft bucket allow`.\n",
                      (unsigned long long)result->objects, (unsigned long long)result->buckets,
                      (unsigned long long)result->skipped,
                      (unsigned long long)result->missing_bodies);

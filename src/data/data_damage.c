@@ -100,7 +100,7 @@ void data_damage_add(struct data *data, struct body_id id, const struct volume_l
     volume_unpin(file);
     LOG_ERROR("data",
               "volume %06" PRIu32 " offset %" PRIu64 " (body %016" PRIx64 "-%" PRIu64
-              "): record is damaged (%s)",
+              "): record is damaged (%s); `hayloft scrub status` says to which object it belongs",
               location->volume, location->off, id.high, id.low, error_name(err));
     int write_err = put_damage_row(data, id, location, origin_key, err);
     if (write_err != 0) {

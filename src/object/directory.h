@@ -53,6 +53,9 @@ struct directory_listed {
 int directory_list(struct object_store *store, struct slice key_id, struct slice prefix,
                    struct slice after, uint32_t count_max, struct pool *pool,
                    struct directory_listed **ret, uint32_t *ret_count, bool *ret_truncated);
+/* Which object a record of the volumes belongs to (struct data_damage); false: to none. ret_key
+ * points into origin_key. */
+bool directory_origin(struct slice origin_key, uint64_t *ret_bucket, struct slice *ret_key);
 struct directory_usage {
     int64_t objects, bytes, uploads, upload_bytes;
 };

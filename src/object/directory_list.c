@@ -338,3 +338,7 @@ void directory_totals(struct object_store *store, struct directory_usage *ret) {
         }
     }
 }
+
+bool directory_origin(struct slice origin_key, uint64_t *ret_bucket, struct slice *ret_key) {
+    return keys_parse_object(origin_key, ret_bucket, ret_key);
+}
