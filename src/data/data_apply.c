@@ -25,9 +25,9 @@ static int gather(struct data *data, const struct volume_append *append, uint32_
     return 0;
 }
 
-/* A head whose record is to be written at the end of the turn. A row that exists is replaced then.
- */
-static int gather_head(struct data *data, const struct volume_append *append) {
+/* A head whose record is to be written at the end of the turn. A row that exists is replaced then;
+ * fresh: outside of replay an id is new, so only this turn can know it. */
+static int gather_head(struct data *data, const struct volume_append *append, bool fresh) {
     uint32_t index;
     int err = gather(data, append, &index);
     if (err != 0) {
@@ -35,7 +35,8 @@ static int gather_head(struct data *data, const struct volume_append *append) {
     }
     struct data_place old;
     int64_t gathered;
-    err = data_row_lookup(data, append->record.id, &old, &gathered);
+    bool unknown = fresh && data_map_find(&data->turn.overlay, append->record.id) == NULL;
+    err = unknown ? -HL_ERR_NOT_FOUND : data_row_lookup(data, append->record.id, &old, &gathered);
     if (err == 0) {
         return gathered < 0 ? 0 : -HL_ERR_CORRUPT; /* two heads with one id in a turn */
     }
@@ -89,7 +90,7 @@ int data_apply_head(struct data *data, struct kv_batch *batch, struct body_id id
             return err;
         }
     }
-    return reused ? 0 : gather_head(data, &append);
+    return reused ? 0 : gather_head(data, &append, !replay);
 }
 
 int data_replay_head(struct data *data, struct kv_batch *batch, struct body_id id,
@@ -115,7 +116,7 @@ int data_replay_head(struct data *data, struct kv_batch *batch, struct body_id i
     }
     FAILPOINT("data.recover.rewrite");
     err = data_alias_add(data, batch, id, place.location.volume); /* the torn copy */
-    return err != 0 ? err : gather_head(data, &append);
+    return err != 0 ? err : gather_head(data, &append, false);
 }
 
 int data_apply_commit(struct data *data, struct kv_batch *batch, struct body_id first,
