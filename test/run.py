@@ -105,6 +105,11 @@ def crash():
     return tallied("crash", [sys.executable, "test/crash/kill.py", "--kills", "200"], 900)
 
 
+def power():
+    return (tallied("power", [sys.executable, "test/crash/power.py", "--cuts", "15"], 600) +
+            tallied("power", [sys.executable, "test/crash/power.py", "--cuts", "10", "--fs", "xfs"], 600))
+
+
 def crash_long():
     return (tallied("sim", ["build-test/test/sim/sim", "--seeds", "20000"], 36000) +
             tallied("crash", [sys.executable, "test/crash/kill.py", "--kills", "10000"], 36000))
@@ -134,7 +139,7 @@ def fuzz():
 
 
 STAGES = {
-    "tidy": tidy, "unit": unit, "clang": clang, "asan": asan, "sim": sim, "crash": crash, "failpoints": failpoints,
+    "tidy": tidy, "unit": unit, "clang": clang, "asan": asan, "sim": sim, "crash": crash, "power": power, "failpoints": failpoints,
     "fuzz": fuzz, "conformance": conformance, "e2e": e2e, "s3-tests": s3_tests,
     "crash-long": crash_long,
 }
@@ -143,7 +148,7 @@ EXTRA = {"crash-long"}
 
 def present(stage):
     """A stage whose program is not in this tree is not part of it."""
-    needs = {"sim": "test/sim/sim.c", "crash": "test/crash/kill.py", "failpoints": "test/crash/failpoints.py",
+    needs = {"sim": "test/sim/sim.c", "crash": "test/crash/kill.py", "power": "test/crash/power.py", "failpoints": "test/crash/failpoints.py",
              "conformance": "test/conformance/run.py", "e2e": "test/e2e/run.py", "fuzz": "test/fuzz/run.py",
              "s3-tests": "test/conformance/s3_tests.py"}
     return stage not in needs or os.path.exists(os.path.join(ROOT, needs[stage]))
@@ -161,7 +166,7 @@ def main():
     unknown = [s for s in chosen if s not in STAGES]
     if unknown:
         parser.error(f"unknown stage {unknown[0]}; --list names them")
-    needs_build = {"sim", "crash", "crash-long", "failpoints", "conformance", "e2e", "s3-tests"} & set(chosen)
+    needs_build = {"sim", "crash", "power", "crash-long", "failpoints", "conformance", "e2e", "s3-tests"} & set(chosen)
     totals = {"passed": 0, "failed": 0, "skipped": 0}
     failed = []
     if needs_build and "unit" not in chosen:

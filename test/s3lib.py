@@ -39,16 +39,17 @@ def free_port():
 class Store:
     """A single node in a directory of its own, with one key that may do everything and one bucket."""
 
-    def __init__(self, directory=None, tls=False, config="", bucket="demo", env=None, data_dir=None):
+    def __init__(self, directory=None, tls=False, config="", bucket="demo", env=None, data_dir=None, meta_dir=None):
         self.own = directory is None
         self.dir = directory or tempfile.mkdtemp(prefix="hayloft-test-", dir=os.environ.get("HAYLOFT_TEST_TMP"))
         self.port, self.admin_port = free_port(), free_port()
         self.tls, self.bucket, self.env = tls, bucket, env or {}
         self.process = None
-        os.makedirs(f"{self.dir}/meta", mode=0o700, exist_ok=True)
+        meta_dir = meta_dir or f"{self.dir}/meta"
+        os.makedirs(meta_dir, mode=0o700, exist_ok=True)
         data_dir = data_dir or f"{self.dir}/data"
         os.makedirs(data_dir, mode=0o700, exist_ok=True)
-        lines = [f'metadata_dir = "{self.dir}/meta"', f'data_dir = "{data_dir}"', config, "[s3_api]",
+        lines = [f'metadata_dir = "{meta_dir}"', f'data_dir = "{data_dir}"', config, "[s3_api]",
                  f'api_bind_addr = "[::]:{self.port}"']
         if tls:
             self.make_certificate()

@@ -5,7 +5,7 @@ set -euo pipefail
 
 build="build-essential meson ninja-build pkg-config libssl-dev librocksdb-dev libisal-dev libexpat1-dev libjansson-dev"
 unit="libcmocka-dev python3 clang-format"
-test="$unit clang libclang-rt-14-dev python3-venv curl ca-certificates openssl s3cmd rclone restic s3fs fuse3 procps util-linux"
+test="$unit clang libclang-rt-14-dev python3-venv curl ca-certificates openssl s3cmd rclone restic s3fs fuse3 procps util-linux e2fsprogs xfsprogs mount"
 bench="python3 python3-venv wrk openssl"
 fuzz="$unit clang llvm libclang-rt-14-dev"
 
