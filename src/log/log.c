@@ -287,7 +287,7 @@ static int release_oldest(struct log *log, bool *ret_more) {
     }
     struct log_segment *spare = NULL;
     int err = log_segment_recycle(log, segment, number, &spare);
-    if (err != 0) {
+    if (err != 0 || spare == NULL) {
         return err;
     }
     log_lock(log);

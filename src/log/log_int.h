@@ -114,8 +114,9 @@ char *log_segment_path(const struct log *log, uint64_t number, const char *suffi
 int log_segment_open(struct log *log, uint64_t number, struct log_segment **ret);
 /* Writes a new file of zeros with a header under its number, durably. Under files_lock. */
 int log_segment_create(struct log *log, uint64_t number, struct log_segment **ret);
-/* Gives the file of a released segment a new number, durably; takes segment over. On failure the
- * file is gone or will be removed by the next open, and segment is freed. Under files_lock. */
+/* Gives the file of a released segment a new number, durably; takes segment over. *ret is NULL when
+ * the disk was too full for that and the file is gone. On failure the file is gone or will be
+ * removed by the next open, and segment is freed. Under files_lock. */
 int log_segment_recycle(struct log *log, struct log_segment *segment, uint64_t number,
                         struct log_segment **ret);
 /* Unlinks and frees; the directory is not synced. Under files_lock. */

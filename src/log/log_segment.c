@@ -170,6 +170,16 @@ int log_segment_create(struct log *log, uint64_t number, struct log_segment **re
     return 0;
 }
 
+/* A full disk makes no spare of a released segment (a file system that never writes in place needs
+ * room for its header): it goes, which needs none. */
+static int give_up(struct log *log, const char *path, const char *other) {
+    int err = os_unlink(log->env->fs, path);
+    if (err == -HL_ERR_NOT_FOUND && other != NULL) {
+        err = os_unlink(log->env->fs, other);
+    }
+    return err == 0 ? os_dir_sync(log->env->fs, log->path) : err;
+}
+
 int log_segment_recycle(struct log *log, struct log_segment *segment_, uint64_t number,
                         struct log_segment **ret) {
     CLEANUP(cleanup_segment) struct log_segment *segment = segment_;
@@ -181,7 +191,11 @@ int log_segment_recycle(struct log *log, struct log_segment *segment_, uint64_t 
     }
     /* The old name is gone durably before its header changes, and before a younger segment can be
      * released: after a crash the held segments still are one run of numbers. */
+    *ret = NULL;
     int err = os_rename(log->env->fs, old, temporary);
+    if (err == -HL_ERR_NO_SPACE) {
+        return give_up(log, old, NULL);
+    }
     if (err != 0) {
         return err;
     }
@@ -194,6 +208,9 @@ int log_segment_recycle(struct log *log, struct log_segment *segment_, uint64_t 
     segment->number = number;
     segment->used = LOG_SEGMENT_HEADER_SIZE;
     err = finish_segment(log, segment, temporary, final);
+    if (err == -HL_ERR_NO_SPACE) {
+        return give_up(log, temporary, final);
+    }
     if (err != 0) {
         return err;
     }
