@@ -1,8 +1,11 @@
 /* Applying entries: operations become rows in the turn's batch, bodies go to the sink.
  * Deterministic: nothing but the entry and the order of entries decides what is written. Runs under
  * the turn mutex. */
+#include <time.h>
+
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/logger.h"
 #include "meta/engine_int.h"
 
 /* KV_LOCAL 'A' group:4 -> index:8 sequence:8 little-endian: what of a group's entries the kv
@@ -127,8 +130,73 @@ int engine_verify_entry(struct engine_local *e, struct slice entry) {
     return r.failed ? -HL_ERR_CORRUPT : 0;
 }
 
+/* ---- a full disk under what is durable already ---- */
+
+static bool is_stopping(struct engine_local *e) {
+    pthread_mutex_lock(&e->mutex);
+    bool stopping = e->stopping;
+    pthread_mutex_unlock(&e->mutex);
+    return stopping;
+}
+
+static void end_stall(struct engine_local *e, const struct engine_stall *stall, int err) {
+    if (!atomic_exchange(&e->stalled, false)) {
+        return;
+    }
+    if (err == 0) {
+        LOG_INFO("meta", "there is room again: commits go on after %llu ms",
+                 (unsigned long long)stall->waited_ms);
+    } else {
+        LOG_ERROR("meta",
+                  "still no room after %llu ms: what is in the log is applied by the next start; "
+                  "make room first",
+                  (unsigned long long)stall->waited_ms);
+    }
+}
+
+bool engine_stall_retry(struct engine_local *e, struct engine_stall *stall, int err) {
+    bool retry =
+        err == -HL_ERR_NO_SPACE && stall->waited_ms < e->options.stall_ms_max && !is_stopping(e);
+    if (!retry) {
+        end_stall(e, stall, err);
+        return false;
+    }
+    if (!atomic_exchange(&e->stalled, true)) {
+        LOG_WARN("meta",
+                 "the disk is full: writes that are durable in the log wait up to %llu s for room "
+                 "to be applied; reads go on",
+                 (unsigned long long)(e->options.stall_ms_max / 1000));
+    }
+    stall->wait_ms = stall->wait_ms == 0 ? ENGINE_STALL_WAIT_MS : MIN(stall->wait_ms * 2, 1000u);
+    stall->waited_ms += stall->wait_ms;
+    if (e->env->clock == os_clock_real()) { /* simulated time passes by being counted */
+        struct timespec pause = {(time_t)(stall->wait_ms / 1000),
+                                 (long)(stall->wait_ms % 1000) * 1000000};
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+int engine_turn_end(struct engine_local *e, struct engine_stall *stall) {
+    int err;
+    do {
+        err = e->sink.turn_end(e->sink.ctx, e->batch);
+    } while (engine_stall_retry(e, stall, err));
+    return err;
+}
+
+/* The store refuses the same batch for some seconds after its disk was full, see kv.h. */
+int engine_kv_write(struct engine_local *e, struct engine_stall *stall) {
+    int err;
+    do {
+        err = kv_write(e->kv, e->batch);
+    } while (engine_stall_retry(e, stall, err));
+    return err;
+}
+
 int engine_apply_end(struct engine_local *e, uint64_t index) {
-    int err = e->sink.turn_end(e->sink.ctx, e->batch);
+    struct engine_stall stall = {0};
+    int err = engine_turn_end(e, &stall);
     if (err < 0) {
         return err;
     }
@@ -137,7 +205,7 @@ int engine_apply_end(struct engine_local *e, uint64_t index) {
     put_le64(applied + 8, e->sequence_applied);
     kv_batch_put(e->batch, KV_LOCAL, applied_key(), slice_of(applied, sizeof(applied)));
     FAILPOINT("meta.apply.before_write");
-    err = kv_write(e->kv, e->batch);
+    err = engine_kv_write(e, &stall);
     kv_batch_clear(e->batch);
     if (err < 0) {
         return err;

@@ -180,6 +180,17 @@ static bool wait_for_checkpoint(struct engine_local *e, bool *ret_idle) {
     return !stopping;
 }
 
+/* One that fails loses nothing: what it was to make durable elsewhere stays in the log. */
+static void checkpoint_failed(struct engine_local *e, int err) {
+    if (!e->checkpoint_warned) {
+        LOG_WARN("meta", "checkpoint failed: %s; it is tried again each second", error_text(err));
+    }
+    e->checkpoint_warned = true;
+    struct timespec pause = {1, 0};
+    nanosleep(&pause, NULL);
+    engine_want_checkpoint(e);
+}
+
 void *engine_checkpoint_main(void *arg) {
     struct engine_local *e = arg;
     bool idle;
@@ -188,11 +199,19 @@ void *engine_checkpoint_main(void *arg) {
         if (err == 0 && idle) {
             err = log_trim(e->log);
         }
-        if (err < 0) {
-            LOG_WARN("meta", "checkpoint failed: %s; it will be tried again", error_text(err));
-            struct timespec pause = {1, 0};
-            nanosleep(&pause, NULL);
+        if (err == 0) {
+            /* Without room there is none ahead of need, which is no failure of the checkpoint. */
+            err = log_prepare(e->log);
+            err = err == -HL_ERR_NO_SPACE ? 0 : err;
         }
+        if (err < 0) {
+            checkpoint_failed(e, err);
+            continue;
+        }
+        if (e->checkpoint_warned) {
+            LOG_INFO("meta", "checkpoints succeed again");
+        }
+        e->checkpoint_warned = false;
     }
     return NULL;
 }

@@ -11,8 +11,10 @@
 struct meta_proposal {
     struct meta_proposal *next;
     uint32_t group;
-    struct slice entry; /* lives until done */
-    uint64_t sequence;  /* the entry's, for the engine's high-water mark */
+    struct slice entry;  /* lives until done */
+    uint64_t sequence;   /* the entry's, for the engine's high-water mark */
+    uint64_t head_bytes; /* about what its head records take of the volumes */
+    bool refusable;      /* it brings new bodies: a full disk refuses it, but not a delete */
     void (*done)(struct meta_proposal *proposal, int err); /* on the commit thread, in order */
 };
 
@@ -28,6 +30,7 @@ struct meta_engine_ops {
                      void *arg);
     int (*checkpoint)(struct meta_engine *engine);
     bool (*failed)(const struct meta_engine *engine);
+    bool (*stalled)(const struct meta_engine *engine);
     uint64_t (*sequence)(struct meta_engine *engine); /* the next one; any thread */
     void (*watch)(struct meta_engine *engine, const char *tables,
                   void (*fn)(void *arg, struct slice key, struct slice value), void *arg);

@@ -3,7 +3,9 @@
  * A turn gathers everything proposed since the last one, appends it to the log with one write and
  * one sync, applies it, and only then completes the proposals, in order (design.md section 5). With
  * one client that is one sync a write, with fifty one sync for many. An error after the append is
- * fatal: what is durable is unknown, so nothing is acknowledged and the process stops.
+ * fatal: what is durable is unknown, so nothing is acknowledged and the process stops. A full disk
+ * is not: before the append it refuses what brings new bodies, after it the turn waits for room
+ * (apply.c) for a stated time.
  *
  * Threads: propose from any; the turn on the commit thread (or by hand in simulation); see
  * engine_int.h for the locks. */
@@ -126,9 +128,12 @@ static int append_turn(struct engine_local *e, struct meta_proposal *list, uint3
                                          .part_count = 1};
     }
     CHECK(i == count);
-    atomic_store(&e->append_us, os_mono_us(e->env->clock));
-    atomic_store(&e->dirty, true);
-    return log_append(e->log, records, (int)count);
+    int err = log_append(e->log, records, (int)count);
+    if (err == 0) {
+        atomic_store(&e->append_us, os_mono_us(e->env->clock));
+        atomic_store(&e->dirty, true);
+    }
+    return err;
 }
 
 static int apply_turn(struct engine_local *e, struct meta_proposal *list, uint32_t count) {
@@ -148,32 +153,98 @@ static int apply_turn(struct engine_local *e, struct meta_proposal *list, uint32
     return 0;
 }
 
-static void want_checkpoint(struct engine_local *e) {
-    struct log_stats stats;
-    log_stats(e->log, &stats);
-    if (stats.held_bytes < e->options.checkpoint_log_bytes) {
-        return;
-    }
+void engine_want_checkpoint(struct engine_local *e) {
     pthread_mutex_lock(&e->mutex);
     e->checkpoint_wanted = true;
     pthread_cond_signal(&e->checkpoint_wake);
     pthread_mutex_unlock(&e->mutex);
 }
 
+static void checkpoint_when_large(struct engine_local *e) {
+    struct log_stats stats;
+    log_stats(e->log, &stats);
+    if (stats.held_bytes >= e->options.checkpoint_log_bytes) {
+        engine_want_checkpoint(e);
+    }
+}
+
+/* The proposals of a turn: those that go on, and those that a full disk refuses. */
+struct turn {
+    struct meta_proposal *list;
+    uint32_t count;
+    struct meta_proposal *refused;
+    int refused_err;
+};
+
+/* Takes out what brings new bodies: all of it, or (err NO_SPACE of the sink) what has no room. */
+static void refuse_bodies(struct engine_local *e, struct turn *turn, int err, bool all) {
+    struct meta_proposal *list = turn->list, **keep = &turn->list, **refused = &turn->refused;
+    uint64_t bytes = 0;
+    while (*refused != NULL) {
+        refused = &(*refused)->next;
+    }
+    for (struct meta_proposal *p = list; p != NULL; p = p->next) {
+        bool goes = p->refusable && (all || e->sink.room(e->sink.ctx, bytes + p->head_bytes) < 0);
+        if (goes) {
+            turn->count--;
+            turn->refused_err = err;
+            *refused = p;
+            refused = &p->next;
+        } else {
+            bytes += p->refusable ? p->head_bytes : 0;
+            *keep = p;
+            keep = &p->next;
+        }
+    }
+    *keep = NULL;
+    *refused = NULL;
+}
+
+/* Once they are in the log they must be applied, so they are refused before. Deletes, aborts and
+ * completions are small, make room, and may use the reserve. */
+static void refuse_without_room(struct engine_local *e, struct turn *turn) {
+    uint64_t bytes = 0;
+    for (const struct meta_proposal *p = turn->list; p != NULL; p = p->next) {
+        bytes += p->refusable ? p->head_bytes : 0;
+    }
+    if (bytes > 0 && e->sink.room != NULL && e->sink.room(e->sink.ctx, bytes) < 0) {
+        refuse_bodies(e, turn, -HL_ERR_NO_SPACE, false);
+    }
+}
+
+/* NO_SPACE and BUSY: nothing was appended, the log is intact. A checkpoint is asked for at once,
+ * since it is what gives segments back; what brings no bodies may still fit into the last one. */
+static int append_or_refuse(struct engine_local *e, struct turn *turn) {
+    int err = append_turn(e, turn->list, turn->count);
+    if (err != -HL_ERR_NO_SPACE && err != -HL_ERR_BUSY) {
+        return err;
+    }
+    if (atomic_load(&e->dirty)) {
+        engine_want_checkpoint(e);
+    }
+    uint32_t count = turn->count;
+    refuse_bodies(e, turn, err, true);
+    return turn->count == 0 || turn->count == count ? err : append_turn(e, turn->list, turn->count);
+}
+
 /* Under the turn mutex. */
-static int commit_list(struct engine_local *e, struct meta_proposal *list, uint32_t count) {
+static int commit_list(struct engine_local *e, struct turn *turn) {
     if (atomic_load(&e->failed)) {
         return -HL_ERR_CRASHED;
     }
-    int err = append_turn(e, list, count);
+    refuse_without_room(e, turn);
+    if (turn->count == 0) {
+        return 0;
+    }
+    int err = append_or_refuse(e, turn);
     if (err == -HL_ERR_NO_SPACE || err == -HL_ERR_BUSY) {
-        return err; /* nothing was appended: these writes are refused, the store goes on */
+        return err; /* these writes are refused, the store goes on */
     }
     if (err < 0) {
         return engine_fatal(e, err);
     }
     FAILPOINT("meta.turn.appended");
-    err = apply_turn(e, list, count);
+    err = apply_turn(e, turn->list, turn->count);
     if (err < 0) {
         return engine_fatal(e, err);
     }
@@ -194,9 +265,10 @@ static int idle_turn(struct engine_local *e) {
     if (atomic_load(&e->failed)) {
         return -HL_ERR_CRASHED;
     }
-    int err = e->sink.turn_end(e->sink.ctx, e->batch);
+    struct engine_stall stall = {0};
+    int err = engine_turn_end(e, &stall);
     if (err == 0 && kv_batch_count(e->batch) > 0) {
-        err = kv_write(e->kv, e->batch);
+        err = engine_kv_write(e, &stall);
     }
     kv_batch_clear(e->batch);
     if (err < 0) {
@@ -209,23 +281,24 @@ static int idle_turn(struct engine_local *e) {
 static int engine_turn(struct meta_engine *engine, bool *ret_busy) {
     struct engine_local *e = local(engine);
     uint64_t start_us = os_mono_us(e->env->clock);
-    uint32_t count = 0;
+    struct turn turn = {0};
     enter_turn(e);
-    struct meta_proposal *list = take_turn(e, &count);
-    int err = list == NULL ? idle_turn(e) : commit_list(e, list, count);
+    turn.list = take_turn(e, &turn.count);
+    *ret_busy = turn.list != NULL;
+    int err = turn.list == NULL ? idle_turn(e) : commit_list(e, &turn);
     pthread_mutex_unlock(&e->turn_mutex);
-    *ret_busy = list != NULL;
-    if (list == NULL) {
+    if (!*ret_busy) {
         return err;
     }
     FAILPOINT("meta.turn.before_reply");
-    complete_all(list, err);
+    complete_all(turn.list, err);
+    complete_all(turn.refused, turn.refused_err);
     atomic_fetch_add(&e->turns, 1);
-    atomic_fetch_add(&e->proposals, count);
+    atomic_fetch_add(&e->proposals, turn.count);
     metric_add(&metric_turns, 1);
-    metric_add(&metric_entries, count);
+    metric_add(&metric_entries, turn.count);
     metric_observe_us(&metric_turn_us, os_mono_us(e->env->clock) - start_us);
-    want_checkpoint(e);
+    checkpoint_when_large(e);
     return err;
 }
 
@@ -236,9 +309,10 @@ int engine_run_local(struct meta_engine *engine, int (*fn)(void *arg, struct kv_
     e->local_waiting++;
     pthread_mutex_unlock(&e->mutex);
     pthread_mutex_lock(&e->turn_mutex);
+    struct engine_stall stall = {0};
     int err = atomic_load(&e->failed) ? -HL_ERR_CRASHED : fn(arg, e->batch);
     if (err == 0 && kv_batch_count(e->batch) > 0) {
-        err = kv_write(e->kv, e->batch);
+        err = engine_kv_write(e, &stall);
         if (err < 0) {
             err = engine_fatal(e, err);
         }
@@ -319,6 +393,10 @@ static bool engine_failed(const struct meta_engine *engine) {
     return atomic_load(&CONTAINER_OF(engine, struct engine_local, engine)->failed);
 }
 
+static bool engine_stalled(const struct meta_engine *engine) {
+    return atomic_load(&CONTAINER_OF(engine, struct engine_local, engine)->stalled);
+}
+
 static void engine_watch(struct meta_engine *engine, const char *tables,
                          void (*fn)(void *arg, struct slice key, struct slice value), void *arg) {
     struct engine_local *e = local(engine);
@@ -358,6 +436,7 @@ static const struct meta_engine_ops engine_local_ops = {
     .run_local = engine_run_local,
     .checkpoint = engine_checkpoint,
     .failed = engine_failed,
+    .stalled = engine_stalled,
     .sequence = engine_sequence,
     .watch = engine_watch,
     .stats = engine_stats,
@@ -400,6 +479,7 @@ int engine_local_new(struct os_env *env, struct kv *kv, const struct meta_sink *
     default_u64(&e->options.checkpoint_log_bytes, 32u << 20);
     default_u64(&e->options.checkpoint_idle_ms, 10 * 1000);
     default_u64(&e->options.turn_bytes_max, 1u << 20);
+    default_u64(&e->options.stall_ms_max, ENGINE_STALL_MS_MAX);
     init_locks(e);
     e->batch = kv_batch_new(kv);
     int err = e->batch == NULL ? -HL_ERR_NOMEM

@@ -17,8 +17,9 @@
 #include "meta/entry_format.h"
 #include "meta/latch.h"
 
-#define HOLDS_INSIDE 4
-#define TXN_MAGIC    0x74786e31u
+#define HOLDS_INSIDE  4
+#define TXN_MAGIC     0x74786e31u
+#define HEAD_OVERHEAD 128
 
 struct meta {
     struct meta_engine *engine;
@@ -111,6 +112,10 @@ int meta_checkpoint(struct meta *meta) {
 
 bool meta_failed(const struct meta *meta) {
     return meta->engine->ops->failed(meta->engine);
+}
+
+bool meta_stalled(const struct meta *meta) {
+    return meta->engine->ops->stalled(meta->engine);
 }
 
 struct kv *meta_kv(struct meta *meta) {
@@ -298,8 +303,16 @@ void meta_txn_add(struct meta_txn *txn, struct slice key, int64_t delta) {
     }
 }
 
+/* What the record takes of a volume, about: header and tables are less than HEAD_OVERHEAD. */
+static void count_head(struct meta_txn *txn, struct slice key, struct slice value,
+                       struct slice body) {
+    txn->proposal.head_bytes += key.size + value.size + body.size + HEAD_OVERHEAD;
+    txn->proposal.refusable |= body.size > 0;
+}
+
 void meta_txn_put_head(struct meta_txn *txn, struct slice key, struct slice value,
                        struct body_id id, struct slice body) {
+    count_head(txn, key, value, body);
     add_op(txn, &(struct entry_op){.kind = ENTRY_HEAD,
                                    .key = key,
                                    .value = object_record_split_head(value, id),
@@ -309,6 +322,7 @@ void meta_txn_put_head(struct meta_txn *txn, struct slice key, struct slice valu
 
 void meta_txn_head_only(struct meta_txn *txn, struct slice origin_key, struct slice origin_value,
                         struct body_id id, struct slice body) {
+    count_head(txn, origin_key, origin_value, body);
     add_op(txn, &(struct entry_op){.kind = ENTRY_HEAD_ONLY,
                                    .key = origin_key,
                                    .value = origin_value,

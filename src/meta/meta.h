@@ -36,6 +36,10 @@ struct meta_sink {
                    bool head);
     int (*config)(void *ctx, struct kv_batch *batch, struct slice row_key, struct slice row_value,
                   uint64_t sequence);
+    /* May so many bytes of new bodies be promised? NO_SPACE refuses them before they are in the
+     * log. NULL: always. */
+    int (*room)(void *ctx, uint64_t bytes);
+    /* NO_SPACE: nothing is lost, the same call is made again. */
     int (*turn_end)(void *ctx, struct kv_batch *batch);
     void (*turn_applied)(void *ctx);
     int (*replay_head)(void *ctx, struct kv_batch *batch, struct body_id id, struct slice row_key,
@@ -52,6 +56,9 @@ struct meta_options {
     uint64_t
         checkpoint_idle_ms;  /* quiet time after which the tail is checkpointed (default 10 s) */
     uint64_t turn_bytes_max; /* log bytes of one turn (default 1 MiB, at most half a segment) */
+    /* How long what is durable in the log may wait for room to be applied (default 2 minutes):
+     * reads go on meanwhile, writers wait. Then it is fatal; the next start applies it. */
+    uint64_t stall_ms_max;
     void (*fatal)(void *ctx,
                   int err); /* fail-stop: a write's durability is unknown. Must not return in
                                production; the simulator's does and the store answers CRASHED */
@@ -78,6 +85,8 @@ int meta_commit_turn(struct meta *meta, bool *ret_busy);
 /* Flush and release the log. Blocks; runs on the caller's thread. */
 int meta_checkpoint(struct meta *meta);
 bool meta_failed(const struct meta *meta); /* after a fatal error */
+/* A commit waits for room on a full disk: promise nothing new. */
+bool meta_stalled(const struct meta *meta);
 
 /* ---- reading (any thread; sees every acknowledged write) ---- */
 
