@@ -290,6 +290,10 @@ int data_admit(struct data *data, uint64_t bytes) {
     return bytes <= space.bytes_free ? 0 : -HL_ERR_NO_SPACE;
 }
 
+void data_keep(struct data *data, uint64_t device, uint64_t bytes) {
+    volume_space_keep(data->volumes, device, bytes);
+}
+
 void data_stats(struct data *data, struct data_stats *ret) {
     struct data_stats stats = {0};
     volume_space(data->volumes, &stats.space);

@@ -51,6 +51,8 @@ static inline struct body_id body_id_nth(struct body_id first, uint64_t n) {
 /* Room for a write of this size? NO_SPACE when it would eat into the reserve. Called before
  * anything is accepted. */
 int data_admit(struct data *data, uint64_t bytes);
+/* Leaves free bytes of a file system (os_space's device) to log and kv, see volume_space_keep. */
+void data_keep(struct data *data, uint64_t device, uint64_t bytes);
 
 struct data_block; /* one block being written; one thread at a time */
 int data_block_open(struct data *data, struct body_id id, uint32_t bytes_max,

@@ -109,6 +109,7 @@ struct slice kv_iter_value(const struct kv_iter *iter);
 struct kv_stats {
     uint64_t disk_bytes;
     uint64_t memory_bytes;                  /* memtables and cache */
+    uint64_t unflushed_bytes;               /* memory of what the next flush writes; 0: unknown */
     uint64_t keys_estimate[KV_SPACE_COUNT]; /* rough: RocksDB's total, shared by size on disk */
 };
 void kv_stats(struct kv *kv, struct kv_stats *ret);

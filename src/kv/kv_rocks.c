@@ -409,7 +409,8 @@ static void estimate_keys(const struct kv_rocks *rocks, struct kv_stats *ret) {
 static void rocks_stats(struct kv *kv, struct kv_stats *ret) {
     struct kv_rocks *rocks = CONTAINER_OF(kv, struct kv_rocks, kv);
     ret->disk_bytes = property(rocks, "rocksdb.total-sst-files-size");
-    ret->memory_bytes = property(rocks, "rocksdb.cur-size-all-mem-tables") +
+    ret->unflushed_bytes = property(rocks, "rocksdb.cur-size-all-mem-tables");
+    ret->memory_bytes = ret->unflushed_bytes +
                         property(rocks, "rocksdb.estimate-table-readers-mem") +
                         rocksdb_cache_get_usage(rocks->cache);
     estimate_keys(rocks, ret);

@@ -227,6 +227,9 @@ static void copy_start(struct task *task) {
     }
     c->changed = false;
     int err = prepare(c);
+    if (err == 0) {
+        err = object_admit(c->op.store, c->body == NULL ? 0 : c->copy.size);
+    }
     if (err < 0) {
         copy_end(c, err);
         return;

@@ -170,7 +170,10 @@ static int create_txn(struct object_op *op, struct meta_txn *txn) {
                                    .name = c->name,
                                    .owner = owner,
                                    .location = c->location};
-    err = check_access_key(op, owner);
+    err = object_admit(op->store, 0);
+    if (err == 0) {
+        err = check_access_key(op, owner);
+    }
     if (err == 0) {
         err = check_access_key(op, c->key_id);
     }

@@ -112,6 +112,7 @@ static bool rest(struct maintenance *m, uint32_t ms) {
 static int work(struct object_store *store, uint64_t compact_bytes, uint64_t scrub_bytes,
                 bool *ret_busy) {
     bool compacting = false, scrubbing = false;
+    (void)object_space_short(store); /* also tells the volumes what to leave to log and kv */
     int err = data_compact_step(store->data, compact_bytes, &compacting);
     if ((!compacting || err == -HL_ERR_NO_SPACE) && data_checkpoint_wanted(store->data)) {
         int checkpoint_err = meta_checkpoint(store->meta); /* removes what was emptied */

@@ -74,6 +74,11 @@ void object_upload_create(struct object_store *store, const struct object_upload
         object_op_end(&u->op, args->key.size == 0 ? -HL_ERR_INVALID : -HL_ERR_KEY_TOO_LONG);
         return;
     }
+    int err = object_admit(store, 0);
+    if (err < 0) {
+        object_op_end(&u->op, err);
+        return;
+    }
     object_op_latch_bucket(&u->op, args->bucket, false);
     object_op_run(&u->op);
 }

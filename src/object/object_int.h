@@ -16,6 +16,7 @@
 #define OBJECT_INLINE_MAX_DEFAULT           (32u << 10)
 #define OBJECT_BLOCK_BYTES_DEFAULT          (4u << 20)
 #define OBJECT_CHECKPOINT_LOG_BYTES_DEFAULT (32u << 20)
+#define OBJECT_SEGMENT_BYTES_DEFAULT        (4u << 20)
 /* S3's limits: on one PUT, part or copy; on an object; on every part but the last. */
 #define OBJECT_WRITE_BYTES_MAX              (5ull << 30)
 #define OBJECT_BYTES_MAX                    (50ull << 40)
@@ -45,6 +46,12 @@ struct object_store {
     uint32_t inline_max;
     uint32_t block_bytes;
     uint64_t checkpoint_log_bytes;
+    struct {
+        pthread_mutex_t mutex;
+        uint64_t asked_us;
+        bool asked;
+        bool is_short;
+    } space; /* space.c: of metadata_dir */
     bool threads;
     bool (*step_workers)(void);
     uint32_t idle_steps; /* object_step: since the last busy turn */
@@ -198,6 +205,20 @@ int object_upload_drop(struct meta_txn *txn, uint64_t bucket, struct slice key,
 /* Reads the whole object (or its chosen range) through the digest. On a worker. body, if given, has
  * room for all of it. */
 int object_read_digest(struct object_read *read, struct object_digest *digest, uint8_t *body);
+
+/* space.c: room for a write that brings bytes (PUT, part, copy, create). NO_SPACE when a directory
+ * for data or the file system of metadata_dir would lose its reserve. What makes room does not ask.
+ */
+int object_admit(struct object_store *store, uint64_t bytes);
+/* Looks at metadata_dir's file system, at most once a second. True: promise nothing new. */
+bool object_space_short(struct object_store *store);
+/* NO_SPACE when a flush of the kv may not fit now. */
+int object_space_for_flush(struct object_store *store);
+/* The log that may gather before a checkpoint, less than wanted on a small disk. */
+uint64_t object_space_checkpoint_log(struct object_store *store, uint64_t segment_bytes,
+                                     uint64_t wanted);
+void object_space_init(struct object_store *store);
+void object_space_done(struct object_store *store);
 
 int directory_new(struct object_store *store); /* sets store->directory and watches */
 int directory_load(struct object_store *store);

@@ -227,7 +227,8 @@ static int open_source(struct part_copy_op *c) {
     if (object_conditions_read(c->args.source_conditions, &c->source) < 0) {
         return -HL_ERR_PRECONDITION;
     }
-    return choose_range(c);
+    err = choose_range(c);
+    return err < 0 ? err : object_admit(store, 0); /* copied bytes ask for themselves */
 }
 
 static void part_copy_start(struct task *task) {

@@ -165,47 +165,55 @@ static int check_rebuild(struct object_store *store) {
 
 /* ---- the sink: what entries carry goes to data ---- */
 
+static struct data *data_of(void *ctx) {
+    return ((struct object_store *)ctx)->data;
+}
 static int sink_head(void *ctx, struct kv_batch *batch, struct body_id id, struct slice row_key,
                      struct slice row_value, struct slice body, bool replay) {
-    return data_apply_head(ctx, batch, id, row_key, row_value, body, replay);
+    return data_apply_head(data_of(ctx), batch, id, row_key, row_value, body, replay);
 }
 static int sink_commit(void *ctx, struct kv_batch *batch, struct body_id first, uint64_t count) {
-    return data_apply_commit(ctx, batch, first, count);
+    return data_apply_commit(data_of(ctx), batch, first, count);
 }
 static int sink_release(void *ctx, struct kv_batch *batch, struct body_id first, uint64_t count,
                         bool head) {
-    return data_apply_free(ctx, batch, first, count, head);
+    return data_apply_free(data_of(ctx), batch, first, count, head);
 }
 static int sink_config(void *ctx, struct kv_batch *batch, struct slice row_key,
                        struct slice row_value, uint64_t sequence) {
-    return data_apply_config(ctx, batch, row_key, row_value, sequence);
+    return data_apply_config(data_of(ctx), batch, row_key, row_value, sequence);
+}
+static int sink_room(void *ctx, uint64_t bytes) {
+    return data_admit(data_of(ctx), bytes);
 }
 static int sink_turn_end(void *ctx, struct kv_batch *batch) {
-    return data_turn_end(ctx, batch);
+    return data_turn_end(data_of(ctx), batch);
 }
 static void sink_turn_applied(void *ctx) {
-    data_turn_applied(ctx);
+    data_turn_applied(data_of(ctx));
 }
 static int sink_replay_head(void *ctx, struct kv_batch *batch, struct body_id id,
                             struct slice row_key, struct slice row_value, struct slice body) {
-    return data_replay_head(ctx, batch, id, row_key, row_value, body);
+    return data_replay_head(data_of(ctx), batch, id, row_key, row_value, body);
 }
 static int sink_checkpoint_begin(void *ctx, struct kv_batch *batch) {
-    return data_checkpoint_begin(ctx, batch);
+    return data_checkpoint_begin(data_of(ctx), batch);
 }
 static int sink_checkpoint_sync(void *ctx) {
-    return data_checkpoint_sync(ctx);
+    int err = object_space_for_flush(ctx);
+    return err < 0 ? err : data_checkpoint_sync(data_of(ctx));
 }
 static int sink_checkpoint_done(void *ctx) {
-    return data_checkpoint_done(ctx);
+    return data_checkpoint_done(data_of(ctx));
 }
 
-static struct meta_sink sink_of(struct data *data) {
-    return (struct meta_sink){.ctx = data,
+static struct meta_sink sink_of(struct object_store *store) {
+    return (struct meta_sink){.ctx = store,
                               .head = sink_head,
                               .commit = sink_commit,
                               .release = sink_release,
                               .config = sink_config,
+                              .room = sink_room,
                               .turn_end = sink_turn_end,
                               .turn_applied = sink_turn_applied,
                               .replay_head = sink_replay_head,
@@ -261,7 +269,7 @@ static int open_data(struct object_store *store, const struct object_options *op
 
 static int open_meta(struct object_store *store, const struct object_options *options) {
     CLEANUP_FREE char *log_path = object_path(store->metadata_dir, "log");
-    struct meta_sink sink = sink_of(store->data);
+    struct meta_sink sink = sink_of(store);
     struct meta_options meta_options = options->meta;
     if (log_path == NULL) {
         return -HL_ERR_NOMEM;
@@ -269,6 +277,12 @@ static int open_meta(struct object_store *store, const struct object_options *op
     if (meta_options.log_path == NULL) {
         meta_options.log_path = log_path;
     }
+    uint64_t segment_bytes = meta_options.log.segment_bytes != 0 ? meta_options.log.segment_bytes
+                                                                 : OBJECT_SEGMENT_BYTES_DEFAULT;
+    store->checkpoint_log_bytes =
+        object_space_checkpoint_log(store, segment_bytes, store->checkpoint_log_bytes);
+    meta_options.checkpoint_log_bytes = store->checkpoint_log_bytes;
+    meta_options.log.segment_bytes = segment_bytes;
     meta_options.log.cluster_id = store->cluster_id;
     meta_options.fatal = store_fatal;
     meta_options.fatal_ctx = store;
@@ -350,6 +364,7 @@ static struct object_store *store_new(struct os_env *env, const struct object_op
         return NULL;
     }
     store->env = env;
+    object_space_init(store);
     store->metadata_dir = strdup(options->metadata_dir);
     store->workers = options->workers != NULL ? options->workers : &inline_executor;
     store->inline_max = options->inline_max != 0 ? options->inline_max : OBJECT_INLINE_MAX_DEFAULT;
@@ -361,6 +376,7 @@ static struct object_store *store_new(struct os_env *env, const struct object_op
     store->threads = options->threads;
     store->step_workers = options->step_workers;
     if (store->metadata_dir == NULL) {
+        object_space_done(store);
         free(store);
         return NULL;
     }
@@ -374,6 +390,7 @@ static void store_free(struct object_store *store) {
     kv_close(store->kv);
     directory_free(store->directory);
     os_file_close(store->lock);
+    object_space_done(store);
     free(store->metadata_dir);
     free(store);
 }

@@ -45,7 +45,7 @@ static int check_args(struct object_store *store, const struct object_write_args
         err = -HL_ERR_QUOTA;
     }
     if (err == 0) {
-        err = data_admit(store->data, args->size == UINT64_MAX ? store->inline_max : args->size);
+        err = object_admit(store, args->size == UINT64_MAX ? store->inline_max : args->size);
     }
     return err;
 }

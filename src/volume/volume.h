@@ -171,5 +171,8 @@ struct volume_space {
     bool degraded; /* a directory is missing or read-only */
 };
 void volume_space(struct volume_set *set, struct volume_space *ret);
+/* Leaves so many free bytes of a file system (os_space's device) to others: neither writes nor
+ * compaction take them. For what shares it with the volumes; called again as their needs change. */
+void volume_space_keep(struct volume_set *set, uint64_t device, uint64_t bytes);
 
 #endif

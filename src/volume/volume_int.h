@@ -22,6 +22,7 @@ struct volume_device {
     uint64_t bytes_free;    /* as asked last */
     uint64_t written_since; /* bytes written since then */
     uint64_t outstanding;   /* reserved in open regions, not written yet */
+    uint64_t kept;          /* for others on this file system; not even the reserve may take it */
     uint64_t refreshed_us;
 };
 

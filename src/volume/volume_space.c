@@ -37,7 +37,8 @@ static void refresh_when_old(struct volume_set *set, struct volume_directory *di
 static uint64_t available(const struct volume_directory *dir, bool use_reserve) {
     const struct volume_device *device = dir->device;
     uint64_t kept = use_reserve ? 0 : dir->reserve_bytes;
-    uint64_t room = minus(device->bytes_free, device->written_since + device->outstanding + kept);
+    uint64_t room = minus(device->bytes_free,
+                          device->written_since + device->outstanding + device->kept + kept);
     if (dir->capacity_bytes > 0) {
         room = MIN(room, minus(dir->capacity_bytes, dir->used_bytes + kept));
     }
@@ -162,10 +163,20 @@ static void add_device(struct volume_set *set, struct volume_device *device,
         total += dir->capacity_bytes;
         room += dir->read_only ? 0 : available(dir, false);
     }
-    uint64_t free_bytes =
-        minus(device->bytes_free, device->written_since + device->outstanding + reserve);
+    uint64_t free_bytes = minus(device->bytes_free, device->written_since + device->outstanding +
+                                                        device->kept + reserve);
     space->bytes_total += open_ended ? device->bytes_total : MIN(total, device->bytes_total);
     space->bytes_free += MIN(room, free_bytes);
+}
+
+void volume_space_keep(struct volume_set *set, uint64_t device, uint64_t bytes) {
+    pthread_mutex_lock(&set->mutex);
+    for (uint32_t i = 0; i < set->device_count; i++) {
+        if (set->devices[i].device == device) {
+            set->devices[i].kept = bytes;
+        }
+    }
+    pthread_mutex_unlock(&set->mutex);
 }
 
 void volume_space(struct volume_set *set, struct volume_space *ret) {
