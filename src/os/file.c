@@ -121,6 +121,11 @@ static int real_writev(struct os_file *f, uint64_t off, const struct iovec *iov,
     return 0;
 }
 
+static void real_start_sync(struct os_file *f, uint64_t off, uint64_t size) {
+    /* An error stays with the pages and is met by the sync. */
+    (void)sync_file_range(fd_of(f), (off64_t)off, (off64_t)size, SYNC_FILE_RANGE_WRITE);
+}
+
 static int real_sync(struct os_file *f) {
     int rc;
     do {
@@ -176,6 +181,7 @@ static const struct os_file_ops real_file_ops = {
     .read_nowait = real_read_nowait,
     .writev = real_writev,
     .sync = real_sync,
+    .start_sync = real_start_sync,
     .truncate = real_truncate,
     .size = real_size,
     .punch = real_punch,

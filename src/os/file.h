@@ -53,6 +53,7 @@ struct os_file_ops {
     int (*read_nowait)(struct os_file *f, uint64_t off, void *data, size_t size, size_t *ret_size);
     int (*writev)(struct os_file *f, uint64_t off, const struct iovec *iov, int iov_count);
     int (*sync)(struct os_file *f);
+    void (*start_sync)(struct os_file *f, uint64_t off, uint64_t size);
     int (*truncate)(struct os_file *f, uint64_t size);
     int (*size)(struct os_file *f, uint64_t *ret);
     int (*punch)(struct os_file *f, uint64_t off, uint64_t size);
@@ -124,6 +125,11 @@ static inline int os_file_write(struct os_file *f, uint64_t off, const void *dat
 /* fdatasync. */
 static inline int os_file_sync(struct os_file *f) {
     return f->ops->sync(f);
+}
+/* Lets the kernel begin to write a range out, so that a later sync has less to wait for. A hint:
+ * promises nothing, reports nothing. */
+static inline void os_file_start_sync(struct os_file *f, uint64_t off, uint64_t size) {
+    f->ops->start_sync(f, off, size);
 }
 static inline int os_file_truncate(struct os_file *f, uint64_t size) {
     return f->ops->truncate(f, size);

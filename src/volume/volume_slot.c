@@ -9,13 +9,18 @@
 #include "base/macros.h"
 #include "volume/volume_int.h"
 
+/* So much of a body is handed to the disk at a time while the rest still comes, so that the sync at
+ * the end of an upload does not begin with all of it. */
+#define WRITE_OUT_BYTES (1u << 20)
+
 struct volume_slot {
     struct volume_region region;
     uint64_t body_max;
     uint64_t origin_max;
     uint64_t body_bytes;
-    int err;              /* the first failed write; sticky */
-    uint32_t span_crcs[]; /* plain CRC-32C of each span; bound to the id at the end */
+    uint64_t started_bytes; /* of the body: being written out */
+    int err;                /* the first failed write; sticky */
+    uint32_t span_crcs[];   /* plain CRC-32C of each span; bound to the id at the end */
 };
 
 int volume_slot_open(struct volume_set *set, uint64_t body_bytes_max, uint64_t origin_bytes_max,
@@ -53,6 +58,13 @@ static void checksum_body(struct volume_slot *slot, const uint8_t *data, size_t 
     }
 }
 
+static void start_write_out(struct volume_slot *slot) {
+    os_file_start_sync(slot->region.file->file,
+                       slot->region.off + VOLUME_RECORD_HEADER + slot->started_bytes,
+                       slot->body_bytes - slot->started_bytes);
+    slot->started_bytes = slot->body_bytes;
+}
+
 int volume_slot_write(struct volume_slot *slot, const void *data, size_t size) {
     if (slot->err != 0) {
         return slot->err;
@@ -73,6 +85,9 @@ int volume_slot_write(struct volume_slot *slot, const void *data, size_t size) {
     FAILPOINT("volume.slot.written");
     checksum_body(slot, data, size);
     slot->body_bytes += size;
+    if (slot->body_bytes - slot->started_bytes >= WRITE_OUT_BYTES) {
+        start_write_out(slot);
+    }
     return 0;
 }
 
@@ -144,6 +159,9 @@ int volume_slot_finish(struct volume_slot *slot, const struct volume_record *rec
                                        .record_bytes = record_bytes,
                                        .body_bytes = (uint32_t)slot->body_bytes};
     /* After a failed header write something may stand there: keep the whole region as a gap. */
+    if (slot->body_max >= WRITE_OUT_BYTES && slot->body_bytes > slot->started_bytes) {
+        start_write_out(slot);
+    }
     volume_region_close(&slot->region, err == 0 ? record_bytes : slot->region.bytes);
     free(slot);
     if (err == 0) {
