@@ -3,11 +3,13 @@
 #include "cmd/process.h"
 
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -30,6 +32,30 @@ void process_prepare(void) {
     /* No core dumps and no ptrace: keys and tokens are in memory. Test builds want both. */
     (void)prctl(PR_SET_DUMPABLE, 0);
 #endif
+}
+
+/* Forgets the pages of one library that were read from its file and cannot have been changed. */
+static int drop_pages(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    (void)arg;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || (part->p_flags & PF_W) != 0) {
+            continue;
+        }
+        uintptr_t begin = (info->dlpi_addr + part->p_vaddr + page - 1) / page * page;
+        uintptr_t end = (info->dlpi_addr + part->p_vaddr + part->p_memsz) / page * page;
+        if (begin < end) {
+            (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+        }
+    }
+    return 0;
+}
+
+void process_trim(void) {
+    (void)malloc_trim(0);
+    (void)dl_iterate_phdr(drop_pages, NULL);
 }
 
 uint64_t process_raise_files(void) {

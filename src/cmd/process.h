@@ -6,6 +6,9 @@
 
 /* umask, no core dumps of secrets, few heap arenas, SIGPIPE ignored. Before any thread starts. */
 void process_prepare(void);
+/* Gives back the memory that only start-up needed: free heap, and the code of libraries that ran
+ * (the kernel maps what is needed again, from its cache). Any thread. */
+void process_trim(void);
 /* Raises the limit of open files as far as allowed and returns it. */
 uint64_t process_raise_files(void);
 /* Blocks SIGTERM, SIGINT and SIGHUP and returns a signalfd for them, or a negative code. Before any

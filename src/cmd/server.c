@@ -6,7 +6,6 @@
  * workers, then close the store with a checkpoint. */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -80,7 +79,7 @@ static void server_reload(struct server *server) {
     if (http_server_reload_tls(server->http) < 0) {
         LOG_ERROR("server", "the old TLS files stay in use");
     }
-    (void)malloc_trim(0);
+    process_trim();
 }
 
 static void server_signal(struct loop_fd *watch, uint32_t events) {
@@ -303,7 +302,7 @@ static int server_run(struct server *server) {
     provision_print(&server->provision, config->s3_bind_addr, server->s3_port, tls,
                     config->s3_region);
     process_notify("READY=1\nSTATUS=Serving");
-    (void)malloc_trim(0); /* what start-up used is not needed again */
+    process_trim();
     loop_run(server->loops[0]);
     return CMD_OK;
 }
