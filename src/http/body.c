@@ -2,8 +2,12 @@
  * others are read from the socket into a buffer of the bounded set, which is held only while a
  * piece is in use or being read, never while waiting for the peer.
  *
- * Invariants: the socket is read only while the handler has asked; a piece stays valid until the
- * next is asked for. Runs on the request's loop. Knows nothing of what bodies mean. */
+ * A whole buffer is used in two halves: while the handler works on one (on a worker, say) the other
+ * is filled, so receiving a large body overlaps with hashing and writing it.
+ *
+ * Invariants: the socket is read only while the handler has asked or works on a piece, and then no
+ * further than the other half; a piece stays valid until the next is asked for. Runs on the
+ * request's loop. Knows nothing of what bodies mean. */
 #include "base/check.h"
 #include "base/error.h"
 #include "http/http_int.h"
@@ -135,12 +139,21 @@ static size_t body_read_size(const struct http_request *req) {
     return (size_t)MIN(want, (uint64_t)max);
 }
 
-/* One read into the buffer at *filled; false when there is nothing more now. */
-static bool body_read(struct http_conn *conn, size_t *filled) {
+/* Where the next read goes: a half of a whole buffer, all of a small one. */
+static struct http_buffer read_area(const struct http_request *req) {
+    if (req->buffer.size < http_buffers_bytes(req->conn->home->server->buffers)) {
+        return req->buffer;
+    }
+    size_t half = req->buffer.size / 2;
+    return (struct http_buffer){req->buffer.data + req->half * half, half};
+}
+
+/* One read into the area at *filled; false when there is nothing more now. */
+static bool body_read(struct http_conn *conn, struct http_buffer area, size_t *filled) {
     struct http_request *req = conn->req;
     size_t n, consumed, produced;
-    size_t limit = MIN(body_read_size(req), req->buffer.size - *filled);
-    int err = http_conn_read(conn, req->buffer.data + *filled, limit, &n);
+    size_t limit = MIN(body_read_size(req), area.size - *filled);
+    int err = http_conn_read(conn, area.data + *filled, limit, &n);
     if (err == -HL_ERR_AGAIN) {
         return false;
     }
@@ -152,13 +165,48 @@ static bool body_read(struct http_conn *conn, size_t *filled) {
         req->body_err = -HL_ERR_INCOMPLETE_BODY;
         return false;
     }
-    decode(req, req->buffer.data + *filled, n, &consumed, &produced);
+    decode(req, area.data + *filled, n, &consumed, &produced);
     if (consumed < n && req->body_err == 0 &&
-        !http_conn_in_append(conn, req->buffer.data + *filled + consumed, n - consumed)) {
+        !http_conn_in_append(conn, area.data + *filled + consumed, n - consumed)) {
         req->body_err = -HL_ERR_NOMEM;
     }
     *filled += produced;
     return true;
+}
+
+/* Reads what there is, at most the area, into ahead_bytes. */
+static void fill_area(struct http_conn *conn, enum http_conn_state state) {
+    struct http_request *req = conn->req;
+    struct http_buffer area = read_area(req);
+    size_t filled = req->ahead_bytes;
+    while (filled < area.size && conn->readable && req->body_err == 0 && !req->body_ended &&
+           conn->turn_read < HTTP_READ_BUDGET && body_read(conn, area, &filled) &&
+           conn->state == state) {
+    }
+    req->ahead_bytes = (uint32_t)filled;
+}
+
+/* Hands out what was read; the next read goes to the other half. */
+static bool deliver_area(struct http_request *req) {
+    struct http_buffer area = read_area(req);
+    size_t size = req->ahead_bytes;
+    req->ahead_bytes = 0;
+    req->half ^= 1;
+    req->piece_out = area.size < req->buffer.size;
+    return deliver(req, 0, area.data, size);
+}
+
+void http_body_ahead(struct http_conn *conn) {
+    struct http_request *req = conn->req;
+    if (!req->piece_out || req->body_ended || req->body_err < 0 || !conn->readable ||
+        req->ahead_bytes == read_area(req).size) {
+        return;
+    }
+    if (conn->turn_read >= HTTP_READ_BUDGET) {
+        http_conn_next_turn(conn);
+        return;
+    }
+    fill_area(conn, HTTP_HANDLER);
 }
 
 static bool body_from_socket(struct http_conn *conn) {
@@ -178,12 +226,9 @@ static bool body_from_socket(struct http_conn *conn) {
         req->body_err = err == -HL_ERR_AGAIN ? 0 : err;
         return err != -HL_ERR_AGAIN;
     }
-    size_t filled = 0;
-    while (filled < req->buffer.size && conn->readable && req->body_err == 0 && !req->body_ended &&
-           conn->turn_read < HTTP_READ_BUDGET && body_read(conn, &filled)) {
-    }
-    if (filled > 0 && conn->state == HTTP_BODY) {
-        return deliver(req, 0, req->buffer.data, filled);
+    fill_area(conn, HTTP_BODY);
+    if (req->ahead_bytes > 0 && conn->state == HTTP_BODY) {
+        return deliver_area(req);
     }
     return true;
 }
@@ -217,6 +262,9 @@ bool http_body_step(struct http_conn *conn) {
     struct http_request *req = conn->req;
     if (req->waiting) {
         return false;
+    }
+    if (req->ahead_bytes > 0) {
+        return deliver_area(req);
     }
     if (conn->in_pos < conn->in_size && req->body_err == 0 && !req->body_ended) {
         return body_from_in(conn);
@@ -262,6 +310,7 @@ bool http_body_closed(struct http_request *req) {
 
 void http_body_next(struct http_request *req, http_body_fn fn, void *arg) {
     CHECK(req->body_fn == NULL && req->write_fn == NULL && req->buffer_fn == NULL && !req->begun);
+    req->piece_out = false;
     req->body_fn = fn;
     req->body_arg = arg;
     if (req->conn->state != HTTP_CLOSED) {
@@ -331,7 +380,8 @@ static void all_piece(void *arg, int err, const uint8_t *data, size_t size) {
         return;
     }
     /* The whole body came with the head and stays where it is. */
-    if (all->size == 0 && req->body_ended && data != req->buffer.data) {
+    bool in_buffer = data >= req->buffer.data && data < req->buffer.data + req->buffer.size;
+    if (all->size == 0 && req->body_ended && !in_buffer) {
         all->fn(all->arg, 0, data, size);
         return;
     }
@@ -358,6 +408,8 @@ void http_buffer_get(struct http_request *req, http_buffer_fn fn, void *arg) {
         fn(arg, NULL);
         return;
     }
+    req->piece_out = false;
+    req->ahead_bytes = 0; /* an answer that begins before the body's end never reads it */
     int err = buffer_acquire(req, http_buffers_bytes(req->conn->home->server->buffers));
     if (err == -HL_ERR_AGAIN) {
         req->buffer_fn = fn;

@@ -476,10 +476,12 @@ static bool conn_step(struct http_conn *conn) {
     case HTTP_CLOSED:
         return step_closed(conn);
     case HTTP_HANDLER:
+        http_body_ahead(conn);
+        break;
     case HTTP_STATE_COUNT:
         break;
     }
-    return false;
+    return conn->state == HTTP_CLOSED;
 }
 
 void http_conn_run(struct http_conn *conn) {

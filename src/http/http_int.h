@@ -185,6 +185,9 @@ struct http_request {
     uint8_t continue_pos;
     struct http_chunked chunked;
     struct http_buffer buffer; /* of the last piece, or of the answer */
+    uint8_t half;              /* of a whole buffer: where the next read goes */
+    bool piece_out;            /* the handler works on a piece that lies in the other half */
+    uint32_t ahead_bytes;      /* read into the half meanwhile */
     struct http_buffer_wait wait;
     bool waiting; /* wait is queued or granted, its task has not run */
     http_buffer_fn buffer_fn;
@@ -208,6 +211,8 @@ struct http_request {
 
 /* body.c: steps of http_conn_run; true when something was done. */
 bool http_body_step(struct http_conn *conn);
+/* In state HANDLER: receives the next piece while the handler works on one. */
+void http_body_ahead(struct http_conn *conn);
 void http_body_begin(struct http_request *req);
 /* Gives up the place in the queue for a buffer; false: the grant is on its way. */
 bool http_body_cancel_wait(struct http_request *req);
