@@ -2,11 +2,12 @@
  * starts, so that what is measured is the server. Every answer's status is checked; a GET's length
  * and first bytes too.
  *
- *   load --port P --mode put|get|head|limit-sync --connections C --seconds S --size N --keys K
+ *   load --port P --mode put|fill|get|head|limit-sync --connections C --seconds S --size N --keys K
  *        [--bucket B] [--key-id ID] [--secret S] [--unsigned]
  *
- * limit-sync needs no server: it overwrites SIZE bytes of a pre-written file in --dir and syncs,
- * once an operation: the price of one commit on this disk. Prints one JSON object. */
+ * fill puts each key once and ends then. limit-sync needs no server: it overwrites SIZE bytes of a
+ * pre-written file in --dir and syncs, once an operation: the price of one commit on this disk.
+ * Prints one JSON object. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -34,6 +35,7 @@ struct settings {
     double seconds;
     size_t size;
     bool unsigned_payload;
+    bool fill;
 };
 
 struct request {
@@ -128,7 +130,7 @@ static void make_request(struct request *r, const char *method, unsigned number,
 }
 
 static struct request *make_requests(void) {
-    bool put = strcmp(settings.mode, "put") == 0;
+    bool put = settings.fill || strcmp(settings.mode, "put") == 0;
     const char *method = put ? "PUT" : strcmp(settings.mode, "head") == 0 ? "HEAD" : "GET";
     struct request *requests = calloc(settings.keys, sizeof(*requests));
     uint8_t *body = malloc(settings.size + 1);
@@ -260,7 +262,7 @@ static void report(struct results *r, uint64_t elapsed_us) {
 }
 
 static void serve_event(int epoll, struct connection *c, uint32_t events, struct results *results,
-                        const struct request *requests, unsigned *next, bool over) {
+                        const struct request *requests, unsigned *next) {
     static char data[256 << 10];
     if ((events & EPOLLOUT) != 0 && send_more(c)) {
         struct epoll_event in = {EPOLLIN, {.ptr = c}};
@@ -282,7 +284,7 @@ static void serve_event(int epoll, struct connection *c, uint32_t events, struct
         return;
     }
     finish(c, outcome, results);
-    if (over) {
+    if (settings.fill && *next >= settings.keys) {
         c->request = NULL;
         return;
     }
@@ -304,6 +306,7 @@ static int run_load(void) {
         die("memory");
     }
     uint64_t begin = now_us(), end = begin + (uint64_t)(settings.seconds * 1e6);
+    settings.connections = MIN(settings.connections, settings.keys);
     for (unsigned i = 0; i < settings.connections; i++) {
         struct connection *c = &connections[i];
         c->fd = open_connection();
@@ -312,12 +315,11 @@ static int run_load(void) {
         struct epoll_event event = {EPOLLIN | (all ? 0 : EPOLLOUT), {.ptr = c}};
         epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event);
     }
-    while (now_us() < end) {
+    while (now_us() < end && !(settings.fill && results.operations >= settings.keys)) {
         struct epoll_event events[256];
         int count = epoll_wait(epoll, events, 256, 100);
         for (int i = 0; i < count; i++) {
-            serve_event(epoll, events[i].data.ptr, events[i].events, &results, requests, &next,
-                        false);
+            serve_event(epoll, events[i].data.ptr, events[i].events, &results, requests, &next);
         }
     }
     report(&results, now_us() - begin);
@@ -375,6 +377,7 @@ int main(int argc, char **argv) {
             break;
         case 'm':
             settings.mode = optarg;
+            settings.fill = strcmp(optarg, "fill") == 0;
             break;
         case 'c':
             settings.connections = (unsigned)strtoul(optarg, NULL, 10);
