@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/logger.h"
+#include "base/macros.h"
 #include "meta/engine_int.h"
 
 /* ---- recovery ---- */
@@ -18,6 +19,7 @@ struct replay {
     struct engine_local *e;
     uint64_t next; /* index expected; 0 before the first record */
     uint64_t applied_count;
+    uint64_t seen; /* the highest index that the log tells of */
 };
 
 /* The log's own witness of how far the kv must be: entries before it may be released, so their rows
@@ -40,6 +42,7 @@ static int replay_record(void *arg, const struct log_record *record, struct slic
                          struct log_position position) {
     struct replay *replay = arg;
     struct engine_local *e = replay->e;
+    replay->seen = MAX(replay->seen, record->index);
     if (record->kind == LOG_CHECKPOINT) {
         return replay_checkpoint(e, record->index);
     }
@@ -58,6 +61,7 @@ static int replay_record(void *arg, const struct log_record *record, struct slic
         return -HL_ERR_CORRUPT;
     }
     replay->next = record->index + 1;
+    e->last_turn = position;
     bool known = record->index <= applied;
     int err = known ? engine_verify_entry(e, payload) : engine_apply_entry(e, payload, true);
     if (err < 0) {
@@ -68,14 +72,33 @@ static int replay_record(void *arg, const struct log_record *record, struct slic
     return engine_apply_end(e, known ? applied : record->index);
 }
 
+/* An entry is applied only after it is durable in the log, and the log always keeps its last entry
+ * or a checkpoint's witness. A kv that is ahead means that log files are gone, and with them what
+ * was acknowledged and not yet flushed. */
+static int check_log_reaches(struct engine_local *e, uint64_t seen, uint64_t applied_before) {
+    if (seen >= applied_before) {
+        return 0;
+    }
+    LOG_ERROR("meta",
+              "the log ends at entry %llu, the names (kv) at %llu: files of the log were lost or "
+              "are an old copy; put them "
+              "back, or run: hayloft rebuild",
+              (unsigned long long)seen, (unsigned long long)applied_before);
+    return -HL_ERR_CORRUPT;
+}
+
 int engine_recover(struct meta_engine *engine) {
     struct engine_local *e = CONTAINER_OF(engine, struct engine_local, engine);
     int err = engine_applied_load(e);
     if (err < 0) {
         return err;
     }
+    uint64_t applied_before = atomic_load(&e->index);
     struct replay replay = {.e = e};
     err = log_recover(e->log, replay_record, &replay);
+    if (err == 0) {
+        err = check_log_reaches(e, replay.seen, applied_before);
+    }
     if (err < 0) {
         LOG_ERROR("meta", "recovery stopped: %s", error_text(err));
         return err;
@@ -105,8 +128,11 @@ static int checkpoint_begin(void *arg, struct kv_batch *batch) {
     struct log_record record = {
         .kind = LOG_CHECKPOINT, .term = e->term, .index = atomic_load(&e->index)};
     int err = log_append(e->log, &record, 1);
-    if (err < 0 && err != -HL_ERR_NO_SPACE && err != -HL_ERR_BUSY) {
-        return err; /* a full log needs this checkpoint more than its witness */
+    if (err == -HL_ERR_NO_SPACE || err == -HL_ERR_BUSY) {
+        /* A full log needs this checkpoint more than its witness; the last turn stays as one. */
+        checkpoint->position = e->last_turn;
+    } else if (err < 0) {
+        return err;
     }
     FAILPOINT("meta.checkpoint.witnessed");
     atomic_store(&e->dirty, false);

@@ -57,6 +57,7 @@ struct engine_local {
     struct engine_watcher watchers[ENGINE_WATCHER_MAX];
     uint32_t watcher_count;
 
+    struct log_position last_turn; /* where the last entries are; under the turn mutex */
     uint64_t term;
     _Atomic uint64_t index;    /* last applied */
     _Atomic uint64_t sequence; /* last given */

@@ -128,8 +128,10 @@ static int append_turn(struct engine_local *e, struct meta_proposal *list, uint3
                                          .part_count = 1};
     }
     CHECK(i == count);
+    struct log_position position = log_tail(e->log);
     int err = log_append(e->log, records, (int)count);
     if (err == 0) {
+        e->last_turn = position;
         atomic_store(&e->append_us, os_mono_us(e->env->clock));
         atomic_store(&e->dirty, true);
     }
