@@ -51,7 +51,7 @@ coverage:
 	@python3 test/fuzz/run.py --coverage
 
 install: build
-	@DESTDIR="$(DESTDIR)" meson configure build --prefix "$(PREFIX)" >/dev/null
+	@meson configure build --prefix "$(PREFIX)" && ninja -C build --quiet
 	@DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
 
 tidy:

@@ -23,7 +23,7 @@ METRIC_DEFINE_COUNTER(http_metric_sent, "hayloft_http_sent_bytes_total", NULL,
                       "Bytes sent over HTTP.");
 METRIC_DEFINE_COUNTER(http_metric_refused, "hayloft_http_refused_total", NULL,
                       "HTTP requests answered with an error before any handler saw them.");
-METRIC_DEFINE_HISTOGRAM(http_metric_latency, "hayloft_http_request_microseconds", NULL,
+METRIC_DEFINE_HISTOGRAM(http_metric_latency, "hayloft_http_request_seconds", NULL,
                         "Time from the head of a request to the end of its answer.");
 
 static const char busy_text[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
