@@ -1,6 +1,7 @@
 /* A tiny program on the HTTP server for measuring it: GET answers with the number of bytes that the
- * path names ("/4096"), PUT and POST read the body and answer with its length; "/echo"
- * sends the body back. Usage: http_echo ADDRESS LOOPS [CERTIFICATE KEY]. Not a test. */
+ * path's first part names ("/4096", "/4096/anything"), PUT and POST read the body and answer with
+ * its length; "/echo" sends the body back. Usage: http_echo ADDRESS LOOPS [CERTIFICATE KEY]. Not a
+ * test. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,7 +69,12 @@ static void request(void *ctx, struct http_request *req) {
         http_body_next(req, received, t);
         return;
     }
-    if (!parse_u64(slice_skip(head->path, 1), UINT64_MAX, &t->left)) {
+    struct slice number = slice_skip(head->path, 1);
+    const uint8_t *slash = memchr(number.data, '/', number.size);
+    if (slash != NULL) {
+        number.size = (size_t)(slash - number.data);
+    }
+    if (!parse_u64(number, UINT64_MAX, &t->left)) {
         http_respond(req, 404, SLICE_LITERAL("a number, please\n"));
     } else if (t->left <= ANSWER_BYTES_MAX) {
         http_respond(req, 200, slice_of(answer_bytes, (size_t)t->left));
