@@ -56,6 +56,58 @@ static void answer_flush(struct http_conn *conn) {
     }
 }
 
+/* ---- slow readers ---- */
+
+static bool lies_in(const struct http_buffer *buffer, const struct iovec *iov) {
+    const uint8_t *base = iov->iov_base;
+    return buffer->data != NULL && base >= buffer->data && base < buffer->data + buffer->size;
+}
+
+/* The client does not read and others need buffers: what lies in the lent one is forgotten. */
+static void take_buffer(struct http_request *req) {
+    uint32_t kept = 0;
+    req->unsent = 0;
+    for (uint32_t i = req->out_pos; i < req->out_count; i++) {
+        if (lies_in(&req->buffer, &req->out[i])) {
+            req->unsent += req->out[i].iov_len;
+        } else {
+            req->out[kept++] = req->out[i];
+        }
+    }
+    req->out_pos = 0;
+    req->out_count = kept;
+    req->answer_left += req->unsent;
+    req->lent = false;
+    req->taken = true;
+    http_buffers_put(req->conn->home->server->buffers, &req->buffer);
+}
+
+static void wait_for_reader(struct http_conn *conn) {
+    struct http_request *req = conn->req;
+    http_progress_wait(&conn->progress, http_conn_now(conn));
+    if (req->lent && req->write_fn != NULL && !req->answer_chunked && req->buffer.data != NULL &&
+        http_buffers_scarce(conn->home->server->buffers)) {
+        take_buffer(req);
+    }
+}
+
+bool http_buffer_lend(struct http_request *req, bool lend) {
+    if (req->taken) {
+        return false;
+    }
+    req->lent = lend;
+    if (lend) {
+        http_conn_run(req->conn); /* the socket may be full already */
+    }
+    return true;
+}
+
+uint64_t http_response_unsent(const struct http_request *req) {
+    return req->unsent;
+}
+
+/* ---- steps ---- */
+
 bool http_answer_step(struct http_conn *conn) {
     struct http_request *req = conn->req;
     if (req->write_fn == NULL && !req->ended) {
@@ -63,7 +115,7 @@ bool http_answer_step(struct http_conn *conn) {
     }
     if (req->out_count > 0) {
         if (!conn->writable) {
-            http_progress_wait(&conn->progress, http_conn_now(conn));
+            wait_for_reader(conn);
             return false;
         }
         if (conn->turn_written >= HTTP_WRITE_BUDGET) {
@@ -74,9 +126,16 @@ bool http_answer_step(struct http_conn *conn) {
         return true;
     }
     if (req->write_fn != NULL) {
+        if (req->taken && !conn->writable) {
+            http_progress_wait(&conn->progress, http_conn_now(conn));
+            return false;
+        }
         http_write_fn fn = req->write_fn;
+        int err = req->taken ? -HL_ERR_AGAIN : 0;
         req->write_fn = NULL;
-        fn(req->write_arg, 0);
+        req->lent = req->taken = false;
+        http_progress_moved(&conn->progress, 0, http_conn_now(conn));
+        fn(req->write_arg, err);
         return true;
     }
     if (http_body_cancel_wait(req)) {

@@ -186,6 +186,13 @@ bool http_buffers_cancel(struct http_buffers *b, struct http_buffer_wait *wait) 
     return found;
 }
 
+bool http_buffers_scarce(struct http_buffers *b) {
+    pthread_mutex_lock(&b->mutex);
+    bool scarce = b->first != NULL || b->used > b->bytes_max / 2;
+    pthread_mutex_unlock(&b->mutex);
+    return scarce;
+}
+
 size_t http_buffers_bytes(const struct http_buffers *b) {
     return b->buffer_bytes;
 }

@@ -34,6 +34,8 @@ int http_buffers_take(struct http_buffers *buffers, size_t size, struct http_buf
 void http_buffers_put(struct http_buffers *buffers, struct http_buffer *buffer); /* zeroes it */
 /* True: taken out of the queue. False: granted already, the task will run. */
 bool http_buffers_cancel(struct http_buffers *buffers, struct http_buffer_wait *wait);
+/* More than half of the budget is in use, or somebody waits. */
+bool http_buffers_scarce(struct http_buffers *buffers);
 size_t http_buffers_bytes(const struct http_buffers *buffers); /* of one */
 uint64_t http_buffers_used(struct http_buffers *buffers);
 

@@ -207,6 +207,9 @@ struct http_request {
     char chunk_line[20];
     http_write_fn write_fn;
     void *write_arg;
+    bool lent;       /* the buffer may be taken while the write waits */
+    bool taken;      /* it was: write_fn will get AGAIN */
+    uint64_t unsent; /* of the write at that time */
 };
 
 /* body.c: steps of http_conn_run; true when something was done. */

@@ -106,6 +106,15 @@ typedef void (*http_buffer_fn)(void *arg, uint8_t *buffer);
 void http_buffer_get(struct http_request *req, http_buffer_fn fn,
                      void *arg); /* may call fn at once */
 size_t http_buffer_bytes(const struct http_server *server);
+/* Readers that do not read must not keep all buffers. A handler that can produce its bytes again
+ * lends the buffer just before or during a write from it: when the socket takes nothing and buffers
+ * are scarce, the server takes the buffer back, with what was not sent. Once the client reads again
+ * the write's fn gets AGAIN; then the last http_response_unsent() bytes of the write, and what else
+ * the buffer held, are to be produced again, after http_buffer_get. Before the handler touches a
+ * lent buffer it ends the loan (lend false): the answer is false when the buffer is already gone
+ * and the AGAIN to come. Not for chunked answers. */
+bool http_buffer_lend(struct http_request *req, bool lend);
+uint64_t http_response_unsent(const struct http_request *req);
 struct http_server *http_server_of(struct http_request *req);
 
 /* ---- the server ---- */

@@ -2,8 +2,11 @@
  *
  * Small answers are read into the request's pool, on the loop when the bytes are at hand and on a
  * worker otherwise, and go out in one piece. Large ones stream through one pooled buffer in two
- * halves: while one half is sent a worker fills the other. Bytes are verified as they are read; an
+ * halves: while one half is sent a worker fills the other. The buffer is lent to the server while
+ * only the client is waited for; when it was taken, reading goes back to what was not sent. Bytes
+ * are verified as they are read; an
  * error after the head was sent cuts the connection, so that no client takes half for the whole. */
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "s3/checksum_header.h"
@@ -33,6 +36,7 @@ struct get {
     size_t half_bytes;
     int read_at, write_at; /* which half is next */
     bool reading, writing, begun;
+    bool buffer_asked;
     bool pumping, again;
     int err;
 };
@@ -259,9 +263,26 @@ static void read_done(struct s3_request *r, int err) {
     get_pump(g);
 }
 
+static void got_buffer(void *arg, uint8_t *buffer);
+
+/* The server took the buffer from under a client that did not read. */
+static void read_again(struct get *g) {
+    CHECK(!g->reading);
+    g->left += http_response_unsent(g->r->http) + g->halves[g->write_at ^ 1].size;
+    g->halves[0].size = g->halves[1].size = 0;
+    g->read_at = g->write_at = 0;
+    object_read_range(g->read, g->off + g->size - g->left, g->left);
+    g->buffer_asked = true;
+    http_buffer_get(g->r->http, got_buffer, g);
+}
+
 static void write_done(void *arg, int err) {
     struct get *g = arg;
     g->writing = false;
+    if (err == -HL_ERR_AGAIN) {
+        read_again(g);
+        return;
+    }
     g->halves[g->write_at].size = 0;
     g->write_at ^= 1;
     if (err < 0 && g->err == 0) {
@@ -273,7 +294,7 @@ static void write_done(void *arg, int err) {
 /* Ends the request when there is nothing left to do. True when it did: g is gone. */
 static bool get_ended(struct get *g) {
     struct s3_request *r = g->r;
-    if (g->reading || g->writing) {
+    if (g->reading || g->writing || g->buffer_asked) {
         return false;
     }
     if (g->err < 0 && !g->begun) {
@@ -297,10 +318,13 @@ static bool get_ended(struct get *g) {
 
 static void get_turn(struct get *g) {
     struct s3_request *r = g->r;
-    if (g->err < 0) {
+    if (g->err < 0 || g->buffer_asked) {
         return;
     }
     if (!g->reading && g->left > 0 && g->halves[g->read_at].size == 0) {
+        if (!http_buffer_lend(r->http, false)) {
+            return; /* taken: write_done will hear of it */
+        }
         g->reading = true;
         s3_on_worker(r, read_work, read_done);
     }
@@ -315,6 +339,9 @@ static void get_turn(struct get *g) {
         }
         g->writing = true;
         http_response_write(r->http, half->data, half->size, write_done, g);
+    }
+    if (g->writing && !g->reading) {
+        http_buffer_lend(r->http, true);
     }
 }
 
@@ -337,14 +364,19 @@ static void get_pump(struct get *g) {
 
 static void got_buffer(void *arg, uint8_t *buffer) {
     struct get *g = arg;
-    if (buffer == NULL) {
+    g->buffer_asked = false;
+    if (buffer == NULL && !g->begun) {
         get_fail(g, -HL_ERR_SLOW_DOWN);
+        return;
+    }
+    if (buffer == NULL) {
+        g->err = -HL_ERR_CLOSED;
+        get_pump(g);
         return;
     }
     g->half_bytes = http_buffer_bytes(http_server_of(g->r->http)) / 2;
     g->halves[0].data = buffer;
     g->halves[1].data = buffer + g->half_bytes;
-    g->left = g->size;
     get_pump(g);
 }
 
@@ -416,6 +448,8 @@ void s3_get_object(struct s3_request *r) {
     } else if (g->size <= SMALL_BYTES_MAX) {
         small_start(g);
     } else {
+        g->left = g->size;
+        g->buffer_asked = true;
         http_buffer_get(r->http, got_buffer, g);
     }
 }

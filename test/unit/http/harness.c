@@ -1,6 +1,7 @@
 /* The test server and a client that shares its thread. Answers are sent by these handlers:
  *   /echo     the whole body comes back          /count   the body is read piece by piece
  *   /early    403 without reading the body       /hold    nothing; h->held keeps the request
+ *   /lend/N   as /stream/N from a lent buffer
  *   /size/N   N bytes in one answer              /stream/N  N bytes, announced, in pieces
  *   /chunks/N N bytes in chunked pieces          /status/N  that status, body "x"
  *   /object/N respond_head with N as its length  /trailer the value of the trailer x-t
@@ -53,6 +54,42 @@ static void stream_begin(void *arg, uint8_t *buffer) {
     }
     job->buffer = buffer;
     stream_more(job, 0);
+}
+
+/* The same, but the buffer is lent while the client is waited for. */
+static void lend_begin(void *arg, uint8_t *buffer);
+
+static void lend_more(void *arg, int err) {
+    struct job *job = arg;
+    if (err == -HL_ERR_AGAIN) {
+        job->left += http_response_unsent(job->req);
+        job->h->taken++;
+        http_buffer_get(job->req, lend_begin, job);
+        return;
+    }
+    if (err < 0 || job->left == 0) {
+        job->h->body_err = err;
+        http_response_end(job->req);
+        return;
+    }
+    assert_true(http_buffer_lend(job->req, false));
+    size_t n = (size_t)MIN(job->left, (uint64_t)http_buffer_bytes(job->h->server));
+    for (size_t i = 0; i < n; i++) {
+        job->buffer[i] = (uint8_t)('a' + (job->size - job->left + i) % 26);
+    }
+    job->left -= n;
+    http_buffer_lend(job->req, true);
+    http_response_write(job->req, job->buffer, n, lend_more, job);
+}
+
+static void lend_begin(void *arg, uint8_t *buffer) {
+    struct job *job = arg;
+    if (buffer == NULL) {
+        http_response_cut(job->req);
+        return;
+    }
+    job->buffer = buffer;
+    lend_more(job, 0);
 }
 
 static void answer_number(struct job *job, int err) {
@@ -138,6 +175,10 @@ static void harness_request(void *ctx, struct http_request *req) {
         job->left = job->size;
         http_response_begin(req, 200, job->size);
         http_buffer_get(req, stream_begin, job);
+    } else if (path_number(path, "/lend/", &job->size)) {
+        job->left = job->size;
+        http_response_begin(req, 200, job->size);
+        http_buffer_get(req, lend_begin, job);
     } else if (path_number(path, "/chunks/", &job->size)) {
         job->left = job->size;
         http_response_begin(req, 200, UINT64_MAX);

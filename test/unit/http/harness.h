@@ -22,6 +22,7 @@ struct harness {
     int body_err;              /* last error of a body or a write */
     uint64_t body_bytes;
     int pieces;
+    int taken; /* buffers that the server took from "/lend/" */
     bool drained;
 };
 

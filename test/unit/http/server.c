@@ -475,6 +475,41 @@ static void requests_wait_for_buffers(void **state) {
     harness_turn(&h);
 }
 
+/* The whole answer with the bytes that belong there. */
+static void assert_stream(const struct buf *got, size_t size) {
+    assert_true(got->size > size && got->size < size + 1000);
+    const uint8_t *body = got->data + got->size - size;
+    for (size_t i = 0; i < size; i++) {
+        if (body[i] != 'a' + i % 26) {
+            fail_msg("byte %zu is %d", i, body[i]);
+        }
+    }
+}
+
+/* As before, but the buffers are lent: readers that do not read keep none when others want some,
+ * and get every byte when they read at last. */
+static void lent_buffers_leave_slow_readers(void **state) {
+    static const char get[] = "GET /lend/20000000 HTTP/1.1\r\n" HOST "\r\n";
+    struct buf got[5] = {{0}};
+    int fds[5];
+    for (int i = 0; i < 5; i++) {
+        fds[i] = client_open(&h);
+        client_send(&h, fds[i], get, sizeof(get) - 1);
+    }
+    for (int i = 4; i >= 0; i--) {
+        for (int k = 0; k < 2000 && got[i].size < 20000000; k++) {
+            client_receive(&h, fds[i], &got[i]);
+        }
+        assert_stream(&got[i], 20000000);
+    }
+    assert_true(h.taken >= 4);
+    for (int i = 0; i < 5; i++) {
+        buf_done(&got[i]);
+        close(fds[i]);
+    }
+    harness_turn(&h);
+}
+
 static void uploads_share_buffers(void **state) {
     static uint8_t bytes[200000];
     static const char head[] = "PUT /count HTTP/1.1\r\n" HOST "Content-Length: 400000\r\n\r\n";
@@ -605,6 +640,7 @@ int main(void) {
         TEST(a_half_closed_client_still_gets_its_answer),
         TEST(premature_close_at_every_byte),
         TIGHT(requests_wait_for_buffers),
+        TIGHT(lent_buffers_leave_slow_readers),
         TIGHT(uploads_share_buffers),
         TIGHT(too_many_connections),
         TEST(drain_finishes_what_was_accepted),
