@@ -27,6 +27,9 @@ struct data;
 
 struct data_options {
     struct volume_options volumes;
+    /* The order of a head's row among all commits (0: it has none); rows are opaque here. NULL:
+     * leftovers are not compared, see data_leftover_sequence. */
+    uint64_t (*row_sequence)(struct slice row_key, struct slice row_value);
     bool first_start;
     uint32_t block_bytes;       /* default 4 MiB, at most 16 MiB */
     uint32_t compact_percent;   /* garbage that starts a compaction (default 30) */
@@ -122,6 +125,10 @@ int data_replay_head(struct data *data, struct kv_batch *batch, struct body_id i
 /* ---- recovery and checkpoint ---- */
 
 int data_recover_scan(struct data *data);
+/* Between the replay and data_recover_done: the highest sequence of heads that no row names and of
+ * configuration records. A commit is in the log before it is in a volume, so one that is above what
+ * the replay ended at says that the metadata is older than the volumes. */
+uint64_t data_leftover_sequence(struct data *data);
 int data_recover_done(struct data *data);
 /* On the apply thread at a turn's boundary: writes tombstones gathered since the last one and the
  * scan-from rows into the batch. Then, on any thread, data_checkpoint_sync makes the volumes
@@ -190,7 +197,7 @@ void data_stats(struct data *data, struct data_stats *ret);
 struct data_rebuild_head {
     struct body_id id;
     struct slice row_key, row_value; /* valid during the callback */
-    uint32_t kind;                   /* VOLUME_HEAD or VOLUME_CONFIG */
+    uint32_t kind;                   /* VOLUME_HEAD or VOLUME_CONFIG (value empty: row is gone) */
 };
 /* Reads every volume and reports each head and configuration row that is not tombstoned, in no
  * order (a row key may come several times), after having rebuilt locations of everything found. The

@@ -29,6 +29,7 @@
 struct data_staged {
     struct data_map_node node;
     struct data_place place;
+    uint64_t sequence; /* found by recovery: of the head's row */
 };
 
 struct data_block {
@@ -163,6 +164,7 @@ struct data {
     struct data_tombstones tombstones; /* from begin to done the checkpoint's */
     uint32_t number_written;           /* mirrors the 'N' row */
     struct kv_batch *rebuild_batch;    /* rebuild: rows not written yet */
+    uint64_t config_sequence;          /* the highest that recovery's scan met */
 
     /* The maintenance thread's. */
     struct data_compaction compaction;

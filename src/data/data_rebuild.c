@@ -260,7 +260,7 @@ static int report_config(struct data *data, struct slice key, struct slice value
     }
     head.row_key = record.origin_key;
     head.row_value = record.origin_value;
-    return head.row_value.size == 0 ? 0 : r->fn(r->arg, &head);
+    return r->fn(r->arg, &head);
 }
 
 static void free_dead(void *arg, struct data_map_node *node) {

@@ -45,6 +45,10 @@ static int stage(struct recover *r, const struct volume_scan_item *item) {
     }
     staged->node.id = item->record->id;
     staged->place = (struct data_place){item->location, item->record->kind};
+    if (item->record->kind == VOLUME_HEAD && data->options.row_sequence != NULL) {
+        staged->sequence =
+            data->options.row_sequence(item->record->origin_key, item->record->origin_value);
+    }
     pthread_mutex_lock(&data->mutex);
     int err = data_staged_add(data, staged);
     pthread_mutex_unlock(&data->mutex);
@@ -61,6 +65,9 @@ static int scan_item(void *arg, const struct volume_scan_item *item) {
     }
     metric_add(&metric_scanned, 1);
     uint32_t kind = item->record->kind;
+    if (kind == VOLUME_CONFIG) {
+        r->data->config_sequence = MAX(r->data->config_sequence, item->record->id.low);
+    }
     if (kind != VOLUME_HEAD && kind != VOLUME_BLOCK) {
         return 0;
     }
@@ -110,6 +117,18 @@ int data_recover_scan(struct data *data) {
     kv_batch_free(r.batch);
     FAILPOINT("data.recover.scanned");
     return err;
+}
+
+static void raise_sequence(void *arg, struct data_map_node *node) {
+    const struct data_staged *staged = CONTAINER_OF(node, struct data_staged, node);
+    uint64_t *sequence = arg;
+    *sequence = MAX(*sequence, staged->sequence);
+}
+
+uint64_t data_leftover_sequence(struct data *data) {
+    uint64_t sequence = data->config_sequence;
+    data_map_each(&data->staged, false, raise_sequence, &sequence);
+    return sequence;
 }
 
 /* ---- configuration records ---- */

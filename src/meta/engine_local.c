@@ -410,6 +410,7 @@ static void engine_stats(struct meta_engine *engine, struct meta_stats *ret) {
     struct engine_local *e = local(engine);
     log_stats(e->log, &ret->log);
     ret->applied_index = atomic_load(&e->index);
+    ret->sequence = atomic_load(&e->sequence);
     ret->turns = atomic_load(&e->turns);
     ret->proposals = atomic_load(&e->proposals);
     ret->checkpoints = atomic_load(&e->checkpoints);

@@ -165,6 +165,7 @@ void meta_sequence_restore(struct kv_batch *batch, uint64_t sequence);
 struct meta_stats {
     struct log_stats log;
     uint64_t applied_index;
+    uint64_t sequence; /* the last one given; after meta_recover: the highest of applied entries */
     uint64_t turns, proposals;
     uint64_t checkpoints;
     int64_t checkpoint_last_ms;

@@ -231,6 +231,9 @@ static int take_object(struct rebuild *r, const struct data_rebuild_head *head) 
 
 static int take_config(struct rebuild *r, const struct data_rebuild_head *head) {
     r->sequence_max = MAX(r->sequence_max, head->id.low);
+    if (head->row_value.size == 0) {
+        return 0; /* deleted; only its place in the order counts */
+    }
     uint8_t table = head->row_key.size > 0 ? head->row_key.data[0] : 0;
     if (table == KEYS_BUCKET && head->row_key.size == 9) {
         r->bucket_max = MAX(r->bucket_max, get_be64(head->row_key.data + 1));

@@ -5,6 +5,7 @@
  * The first start is known by the absence of cluster.id. It is marked by a file of its own until
  * everything exists, so that a first start that a crash cut is simply continued, while later a
  * missing directory is an error and never an empty store. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -259,9 +260,16 @@ static void store_fatal(void *ctx, int err) {
     }
 }
 
+static uint64_t row_sequence(struct slice row_key, struct slice row_value) {
+    struct object_record record;
+    bool is_object = row_key.size > 0 && row_key.data[0] == KEYS_OBJECT;
+    return is_object && object_record_peek(row_value, &record) == 0 ? record.sequence : 0;
+}
+
 static int open_data(struct object_store *store, const struct object_options *options, bool first) {
     struct data_options data_options = options->data;
     data_options.first_start = first;
+    data_options.row_sequence = row_sequence;
     data_options.block_bytes = store->block_bytes;
     data_options.volumes.cluster_id = store->cluster_id;
     return data_open(store->env, store->kv, &data_options, &store->data);
@@ -308,6 +316,23 @@ static int refuse_lost_names(struct object_store *store) {
     return -HL_ERR_CORRUPT;
 }
 
+/* The volumes hold commits that neither kv nor log knows, though each is in the log first: an older
+ * copy of the metadata was put back. What follows would call the newer objects garbage. */
+static int refuse_old_names(struct object_store *store) {
+    struct meta_stats meta;
+    meta_stats(store->meta, &meta);
+    uint64_t sequence = data_leftover_sequence(store->data);
+    if (sequence <= meta.sequence) {
+        return 0;
+    }
+    LOG_ERROR("object",
+              "metadata_dir %s is older than the data: it ends at commit %" PRIu64
+              ", the data directories hold %" PRIu64 ": put the right metadata_dir back, or run: "
+              "hayloft rebuild",
+              store->metadata_dir, meta.sequence, sequence);
+    return -HL_ERR_CORRUPT;
+}
+
 /* Everything that a crash left behind is settled here; then the directory is read. */
 static int recover(struct object_store *store) {
     data_set_local_runner(store->data, run_local, store->meta);
@@ -322,6 +347,9 @@ static int recover(struct object_store *store) {
     if (err == 0) {
         FAILPOINT("object.open.replayed");
         err = refuse_lost_names(store);
+    }
+    if (err == 0) {
+        err = refuse_old_names(store);
     }
     if (err == 0) {
         err = data_recover_done(store->data);

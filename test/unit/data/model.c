@@ -283,6 +283,10 @@ static int take_head(void *arg, const struct data_rebuild_head *head) {
     snprintf(text, sizeof(text), "%.*s", SLICE_PRINT(head->row_key));
     if (head->kind == VOLUME_CONFIG) {
         assert_int_equal(sscanf(text, "b-config-%u", &number), 1);
+        if (head->row_value.size == 0) { /* deleted */
+            assert_int_equal(r->configs[number], 0);
+            return 0;
+        }
         snprintf(text, sizeof(text), "%.*s", SLICE_PRINT(head->row_value));
         assert_int_equal(sscanf(text, "value-%u", &value), 1);
         assert_int_equal(r->configs[number], 0);
