@@ -13,6 +13,12 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+def build(flavour):
+    """Only the targets: the program itself cannot be linked with the fuzzer's instrumentation alone."""
+    names = [os.path.basename(p)[:-2] for p in sorted(glob.glob(f"{ROOT}/test/fuzz/*.c"))]
+    subprocess.run([f"{ROOT}/tools/build.sh", flavour, *[f"test/fuzz/fuzz_{n}" for n in names]], check=True)
+
+
 def targets(build, only):
     paths = sorted(glob.glob(f"{ROOT}/{build}/test/fuzz/fuzz_*"))
     names = [(os.path.basename(p)[5:], p) for p in paths if os.access(p, os.X_OK) and "." not in os.path.basename(p)]
@@ -20,7 +26,7 @@ def targets(build, only):
 
 
 def fuzz(seconds, only):
-    subprocess.run([f"{ROOT}/tools/build.sh", "build-fuzz"], check=True)
+    build("build-fuzz")
     crashes = f"{ROOT}/build-fuzz/crashes"
     os.makedirs(crashes, exist_ok=True)
     failed = 0
@@ -41,7 +47,7 @@ def fuzz(seconds, only):
 
 
 def coverage(only):
-    subprocess.run([f"{ROOT}/tools/build.sh", "build-coverage"], check=True)
+    build("build-coverage")
     profiles = []
     binaries = []
     for name, path in targets("build-coverage", only):
@@ -59,7 +65,7 @@ def coverage(only):
     sources = [s for s in sources if os.path.exists(f"{ROOT}/{s}")]
     objects = [binaries[0]] + [a for b in binaries[1:] for a in ("-object", b)]
     return subprocess.run([f"llvm-cov{suffix}", "report", *objects, f"-instr-profile={merged}", "-show-branch-summary",
-                           *[f"{ROOT}/{s}" for s in sources]]).returncode
+                           *[f"{ROOT}/build-coverage/../{s}" for s in sources]]).returncode
 
 
 def main():
