@@ -12,7 +12,9 @@ void object_digest_init(struct object_digest *digest, uint8_t algorithm) {
 }
 
 void object_digest_update(struct object_digest *digest, const void *data, size_t size) {
-    hash_update(digest->md5, data, size);
+    if (!digest->md5_apart) {
+        hash_update(digest->md5, data, size);
+    }
     switch (digest->algorithm) {
     case CHECKSUM_CRC32:
         digest->crc = crc32((uint32_t)digest->crc, data, size);

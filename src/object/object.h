@@ -108,6 +108,11 @@ bool object_write_is_inline(const struct object_write *write);
 /* The next bytes: hashed (MD5, checksum), cut into blocks, written. Otherwise on a worker. LIMIT
  * above 5 GiB. */
 int object_write_data(struct object_write *write, const void *data, size_t size);
+/* Before the first byte: MD5, half of the work on a large body, is left to object_write_md5_data,
+ * which another thread may call while object_write_data has the same bytes. Every byte must be
+ * given to both, in order, and both must have returned before the next call of anything else. */
+void object_write_md5_apart(struct object_write *write);
+void object_write_md5_data(struct object_write *write, const void *data, size_t size);
 /* After the last byte: ends hashing and makes large bodies durable. On a worker unless inline. Then
  * the results: */
 int object_write_finish(struct object_write *write);

@@ -167,6 +167,7 @@ struct object_digest { /* MD5 and one S3 checksum over a stream */
     struct hash *md5;
     struct hash *hash; /* SHA-1 or SHA-256 */
     uint8_t algorithm;
+    bool md5_apart; /* somebody else feeds md5 */
     uint64_t crc;
 };
 void object_digest_init(struct object_digest *digest, uint8_t algorithm);

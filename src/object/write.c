@@ -156,6 +156,15 @@ static int keep(struct object_write *write, const void *data, size_t size) {
     return 0;
 }
 
+void object_write_md5_apart(struct object_write *write) {
+    CHECK(write->size == 0);
+    write->digest.md5_apart = true;
+}
+
+void object_write_md5_data(struct object_write *write, const void *data, size_t size) {
+    hash_update(write->digest.md5, data, size);
+}
+
 int object_write_data(struct object_write *write, const void *data, size_t size) {
     CHECK(!write->finished);
     uint64_t total = write->size + size;

@@ -5,7 +5,8 @@
  *     -> end of payload -> finish (large bodies become durable) -> compare digests -> commit ->
  * answer
  *
- * Pieces of a small body are worked on the loop, those of a large one on a worker, one at a time.
+ * Pieces of a small body are worked on the loop, those of a large one on a worker, one at a time;
+ * when the payload is the body as it comes, a second worker computes MD5 of the piece meanwhile.
  * Nothing is visible before the commit; every other way out aborts the session. */
 #include "base/error.h"
 #include "base/text.h"
@@ -27,7 +28,13 @@ struct put {
     const uint8_t *data;
     size_t size;
     int err;
+    struct task md5_task;
+    bool md5_apart;
+    int working; /* workers that have the piece */
+    int feed_err;
 };
+
+#define MD5_APART_BYTES_MIN (1u << 20) /* below, one worker more is not worth its wake-up */
 
 static void put_fail(struct put *p, int err) {
     struct s3_request *r = p->r;
@@ -104,13 +111,45 @@ static int feed_work(struct s3_request *r) {
     return err;
 }
 
-static void feed_done(struct s3_request *r, int err) {
-    struct put *p = r->op;
+/* A worker is through with the piece; runs at home. */
+static void worker_done(struct put *p) {
+    int err = p->feed_err;
+    if (--p->working > 0) {
+        return;
+    }
     if (err < 0) {
         put_fail(p, err == -HL_ERR_LIMIT ? -HL_ERR_TOO_LARGE : err);
         return;
     }
     put_ask(p);
+}
+
+static void feed_done(struct s3_request *r, int err) {
+    struct put *p = r->op;
+    p->feed_err = err;
+    worker_done(p);
+}
+
+static void md5_done(struct task *task) {
+    worker_done(CONTAINER_OF(task, struct put, md5_task));
+}
+
+static void md5_work(struct task *task) {
+    struct put *p = CONTAINER_OF(task, struct put, md5_task);
+    object_write_md5_data(p->write, p->data, p->size);
+    task->run = md5_done;
+    executor_post(p->r->home, task);
+}
+
+static void feed_on_workers(struct put *p) {
+    struct s3_request *r = p->r;
+    p->working = p->md5_apart ? 2 : 1;
+    p->feed_err = 0;
+    if (p->md5_apart) {
+        p->md5_task.run = md5_work;
+        executor_post(r->s3->workers, &p->md5_task);
+    }
+    s3_on_worker(r, feed_work, feed_done);
 }
 
 /* One piece. True when the next is to be asked for at once; otherwise p may be gone. */
@@ -125,7 +164,7 @@ static bool put_step(struct put *p) {
         return false;
     }
     if (!object_write_is_inline(p->write)) {
-        s3_on_worker(r, feed_work, feed_done);
+        feed_on_workers(p);
         return false;
     }
     int err = feed_work(r);
@@ -197,6 +236,12 @@ static void put_open(struct put *p) {
     if (err < 0) {
         put_fail(p, err);
         return;
+    }
+    bool plain = r->auth.payload == S3_PAYLOAD_SIGNED || r->auth.payload == S3_PAYLOAD_UNSIGNED;
+    if (plain && p->args.size != UINT64_MAX && p->args.size >= MD5_APART_BYTES_MIN &&
+        !object_write_is_inline(p->write)) {
+        p->md5_apart = true;
+        object_write_md5_apart(p->write);
     }
     put_ask(p);
 }
