@@ -16,13 +16,13 @@
 #include "net/stream.h"
 #include "net/tls.h"
 
-#define HTTP_SCRATCH_BYTES  65536   /* one read of what is thrown away */
-#define HTTP_HEAD_READ      8192    /* one read of a head, with the small body that follows it */
-#define HTTP_READ_BUDGET    262144  /* bytes a connection and turn */
-#define HTTP_WRITE_BUDGET   1048576 /* bytes a connection and turn */
-#define HTTP_REQUEST_BUDGET 64      /* requests a connection and turn */
-#define HTTP_KEEP_DRAIN_MAX 65536   /* unread body that is worth keeping the connection */
-#define HTTP_LINGER_BYTES   1048576
+#define HTTP_SCRATCH_BYTES  65536    /* one read of what is thrown away */
+#define HTTP_HEAD_READ      8192     /* one read of a head, with the small body that follows it */
+#define HTTP_READ_BUDGET    262144   /* bytes a connection and turn */
+#define HTTP_WRITE_BUDGET   1048576  /* bytes a connection and turn */
+#define HTTP_REQUEST_BUDGET 64       /* requests a connection and turn */
+#define HTTP_KEEP_DRAIN_MAX 65536    /* unread body that is worth keeping the connection */
+#define HTTP_LINGER_BYTES   16777216 /* clients that do not wait for 100 send a part to its end */
 #define HTTP_LINGER_US      2000000
 #define HTTP_DRAIN_US       10000000
 

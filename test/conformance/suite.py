@@ -141,13 +141,13 @@ class Case:
 
     def equal(self, seen, wanted, what=""):
         if seen != wanted:
-            raise Failure(f"{what + ': ' if what else ''}{short(seen)} instead of {short(wanted)}")
+            raise Failure(f"{said(what)}{short(seen)} instead of {short(wanted)}")
 
     def answer(self, answer, status, code=None, what=""):
         """A raw answer's status and, of an error, its S3 code."""
         if answer.status != status or (code is not None and answer.code != code):
             wanted = f"{status} {code or ''}".strip()
-            raise Failure(f"{what + ': ' if what else ''}{answer.status} {answer.code or ''} instead of {wanted}; "
+            raise Failure(f"{said(what)}{answer.status} {answer.code or ''} instead of {wanted}; "
                           f"{answer.body[:300]!r}")
         return answer
 
@@ -162,6 +162,10 @@ class Case:
                 raise Failure(f"{seen} instead of {(status, code)}: {e}") from None
             return e.response
         raise Failure(f"no error instead of {(status, code)}: {short(seen)}")
+
+
+def said(what):
+    return "" if what == "" else f"{what!s:.200}: "
 
 
 def short(value):
