@@ -34,7 +34,10 @@ void s3_get_bucket_request_payment(struct s3_request *r) {
 }
 
 void s3_get_bucket_policy_status(struct s3_request *r) {
-    s3_fail(r, -HL_ERR_NO_POLICY);
+    xml_begin(&r->out, "PolicyStatus", S3_XMLNS);
+    xml_bool(&r->out, "IsPublic", false);
+    xml_close(&r->out, "PolicyStatus");
+    s3_respond_xml(r, 200);
 }
 
 void s3_no_content(struct s3_request *r) {

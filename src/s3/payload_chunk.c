@@ -165,11 +165,11 @@ static int begin_chunk(struct s3_payload *payload, struct slice line) {
     if (chunk->short_chunk) {
         return -HL_ERR_CHUNK_SIZE;
     }
-    if (size > PAYLOAD_SIZE_MAX) {
-        return -HL_ERR_TOO_LARGE;
-    }
     if (payload->expect.size != UINT64_MAX && size > payload->expect.size - payload->size) {
         return framing_error(payload); /* more than x-amz-decoded-content-length promised */
+    }
+    if (size > PAYLOAD_SIZE_MAX) {
+        return -HL_ERR_TOO_LARGE;
     }
     chunk->short_chunk = size < CHUNK_SIZE_MIN;
     chunk->chunk_left = size;

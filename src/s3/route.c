@@ -143,6 +143,8 @@ static const char *const parameters[] = {
     "max-buckets",
     "bucket-region",
     "x-id",
+    "content-type", /* boto3 repeats these two in a presigned URL of Signature Version 2 */
+    "content-md5",
     "AWSAccessKeyId",
     "Signature",
     "Expires",
