@@ -235,7 +235,7 @@ static void test_multipart_rules(void **state) {
     assert_memory_equal(result.etag.md5, md5, 16);
     assert_int_equal(result.etag.parts, 3);
     struct slice body = SLICE_EMPTY;
-    struct object_record record;
+    struct object_record record = {0};
     assert_int_equal(h_get(&h, h.bucket, "m", &body, &record), 0);
     assert_int_equal(body.size, big.size + big2.size + small.size);
     assert_memory_equal(body.data, big.data, big.size);
