@@ -125,7 +125,7 @@ def conformance():
 
 
 def e2e():
-    return tallied("e2e", [sys.executable, "test/e2e/run.py"], 900)
+    return tallied("e2e", [sys.executable, "test/e2e/run.py"], 1500)
 
 
 def s3_tests():

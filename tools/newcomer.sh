@@ -48,6 +48,8 @@ make_root() {
             { tail -n 20 "$root.log" >&2; exit 1; }
         rm -f "$root.log"
     fi
+    # What the installer of Debian writes and debootstrap does not.
+    printf '127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n' >"$root/etc/hosts"
     # Security updates and the network as this machine has them.
     cp -L /etc/resolv.conf "$root/etc/resolv.conf"
     rm -f "$root/etc/apt/sources.list"

@@ -69,6 +69,7 @@ class Bench:
         for name, r in (("PUT 4 KiB, 1 connection", one), ("PUT 4 KiB, 32 connections", many)):
             self.row(name, r["per_second"], "obj/s", per_second, "one 4 KiB overwrite and fdatasync an object", r["cpu_us"],
                      r["p50_us"], r["p99_us"])
+        load("fill", 600, **self.target, connections=32, size=4096, keys=20000)  # each key is there, however slow the disk
         get = self.measured("get", connections=32, size=4096, keys=20000)
         head = self.measured("head", connections=32, keys=20000)
         echo = self.echo()
