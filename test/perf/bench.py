@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -69,6 +70,8 @@ class Bench:
         for name, r in (("PUT 4 KiB, 1 connection", one), ("PUT 4 KiB, 32 connections", many)):
             self.row(name, r["per_second"], "obj/s", per_second, "one 4 KiB overwrite and fdatasync an object", r["cpu_us"],
                      r["p50_us"], r["p99_us"])
+        self.row("PUT 4 KiB, 32 connections", many["per_second"], "obj/s", self.file_an_object(),
+                 "a file an object: write, fsync, rename, fsync of the directory")
         load("fill", 600, **self.target, connections=32, size=4096, keys=20000)  # each key is there, however slow the disk
         get = self.measured("get", connections=32, size=4096, keys=20000)
         head = self.measured("head", connections=32, keys=20000)
@@ -77,6 +80,25 @@ class Bench:
                  get["p50_us"], get["p99_us"])
         self.row("HEAD, 32 connections", head["per_second"], "req/s", echo, "loopback HTTP echo of 4 KiB", head["cpu_us"],
                  head["p50_us"], head["p99_us"])
+
+    def file_an_object(self, seconds=2.0):
+        """Objects/s of the pattern that stores with one file an object use, on the same disk: one durable object at a time."""
+        folder, body, count = os.path.join(self.store.dir, "files"), b"x" * 4096, 0
+        os.makedirs(folder)
+        directory = os.open(folder, os.O_RDONLY)
+        begin = time.monotonic()
+        while time.monotonic() - begin < seconds:
+            fd = os.open(f"{folder}/tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.write(fd, body)
+            os.fsync(fd)
+            os.close(fd)
+            os.rename(f"{folder}/tmp", f"{folder}/{count}")
+            os.fsync(directory)
+            count += 1
+        rate = count / (time.monotonic() - begin)
+        os.close(directory)
+        shutil.rmtree(folder)
+        return rate
 
     @staticmethod
     def echo():
