@@ -249,7 +249,8 @@ struct slice s3_strip_aws_chunked(struct pool *pool, struct slice field) {
     struct slice rest = field;
     while (rest.size > 0) {
         size_t end = slice_find(rest, ',', 0);
-        struct slice token = s3_trim(slice_take(rest, end));
+        struct slice piece = slice_take(rest, end);
+        struct slice token = s3_trim(piece);
         rest = slice_skip(rest, MIN(end + 1, rest.size));
         if (slice_equal_nocase(token, SLICE_LITERAL("aws-chunked"))) {
             removed = true;
@@ -259,7 +260,10 @@ struct slice s3_strip_aws_chunked(struct pool *pool, struct slice field) {
             continue;
         }
         if (size > 0) {
+            /* With the blanks that were sent before it: what is kept is kept byte for byte. */
             out[size++] = ',';
+            token.size += (size_t)(token.data - piece.data);
+            token.data = piece.data;
         }
         memcpy(out + size, token.data, token.size);
         size += token.size;

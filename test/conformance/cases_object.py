@@ -152,11 +152,10 @@ def metadata_has_at_most_2_kib(t):
 def aws_chunked_is_dropped_from_the_encoding(t):
     b = t.bucket()
     for given, kept in [("aws-chunked", None), ("aws-chunked,gzip", "gzip"), ("gzip, aws-chunked", "gzip"),
-                        ("gzip,aws-chunked,deflate,aws-chunked", "gzip,deflate")]:
+                        ("gzip,aws-chunked,deflate,aws-chunked", "gzip,deflate"), ("deflate, gzip,aws-chunked", "deflate, gzip")]:
         t.answer(t.http.put(b, "k", b"plain", {"Content-Encoding": given}), 200, what=given)
         answer = t.http.get(b, "k")
-        seen = answer.headers.get("content-encoding")
-        t.equal(seen.replace(" ", "") if seen else seen, kept, given)
+        t.equal(answer.headers.get("content-encoding"), kept, given)
         t.equal(answer.body, b"plain")
 
 

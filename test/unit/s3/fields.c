@@ -209,7 +209,8 @@ static void test_strip(void **state) {
     check_strip("aws-chunked", "");
     check_strip("aws-chunked,gzip", "gzip");
     check_strip("gzip, aws-chunked", "gzip");
-    check_strip("aws-chunked, gzip, AWS-Chunked, br", "gzip,br");
+    check_strip("aws-chunked, gzip, AWS-Chunked, br", "gzip, br");
+    check_strip("deflate, gzip,aws-chunked", "deflate, gzip");
     check_strip("gzip,  br", "gzip,  br"); /* untouched: byte for byte */
     check_strip("", "");
 }
