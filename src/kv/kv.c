@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/failpoint.h"
 #include "kv/kv_int.h"
 
 void kv_close(struct kv *kv) {
@@ -182,6 +183,9 @@ int kv_write(struct kv *kv, struct kv_batch *batch) {
     pass_on_all(batch);
     if (batch->err != 0) {
         return batch->err;
+    }
+    if (FAILPOINT_ERROR("kv.write.no_space")) {
+        return -HL_ERR_NO_SPACE; /* as RocksDB after a flush that met a full disk */
     }
     return batch->count == 0 ? 0 : kv->ops->write(kv, batch);
 }

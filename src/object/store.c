@@ -13,6 +13,9 @@
 #include "object/object_int.h"
 #include "volume/volume_format.h"
 
+#define OPEN_BYTES_MIN  (1u << 20)
+#define OPEN_INODES_MIN 8u
+
 /* ---- files ---- */
 
 char *object_path(const char *dir, const char *name) {
@@ -229,6 +232,22 @@ static int run_local(void *ctx, data_local_fn fn, void *arg) {
 
 /* ---- opening ---- */
 
+/* RocksDB writes some files when it opens, and aborts the process when it cannot. */
+static int check_room_to_open(struct os_env *env, const char *metadata_dir) {
+    struct os_space space;
+    int err = os_space(env->fs, metadata_dir, &space);
+    if (err == 0 && (space.bytes_free < OPEN_BYTES_MIN || space.inodes_free < OPEN_INODES_MIN)) {
+        LOG_ERROR(
+            "object",
+            "the disk of metadata_dir %s is full (%llu KiB and %llu inodes free; a start needs "
+            "%u KiB and %u): make room there; nothing is lost",
+            metadata_dir, (unsigned long long)(space.bytes_free >> 10),
+            (unsigned long long)space.inodes_free, OPEN_BYTES_MIN >> 10, OPEN_INODES_MIN);
+        err = -HL_ERR_NO_SPACE;
+    }
+    return err;
+}
+
 int object_kv_open(struct os_env *env, const struct object_options *options, bool create,
                    struct kv **ret) {
     if (options->kv_mem != NULL) {
@@ -237,7 +256,11 @@ int object_kv_open(struct os_env *env, const struct object_options *options, boo
     CLEANUP_FREE char *path = object_path(options->metadata_dir, "kv");
     struct kv_options kv_options = options->kv;
     kv_options.create = create;
-    int err = path == NULL ? -HL_ERR_NOMEM : kv_open_rocks(path, &kv_options, ret);
+    int err = path == NULL ? -HL_ERR_NOMEM : check_room_to_open(env, options->metadata_dir);
+    if (err < 0) {
+        return err;
+    }
+    err = kv_open_rocks(path, &kv_options, ret);
     if (err < 0) {
         LOG_ERROR("object",
                   "cannot open %s: if it is lost or damaged, `hayloft rebuild` makes it again from "
