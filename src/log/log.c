@@ -54,7 +54,8 @@ int log_fail(struct log *log, int err, const char *what) {
     log_lock(log);
     log->refuse = -HL_ERR_CRASHED;
     log_unlock(log);
-    return err;
+    /* These two promise that nothing happened, which is not known here. */
+    return err == -HL_ERR_NO_SPACE || err == -HL_ERR_BUSY ? -HL_ERR_IO : err;
 }
 
 /* What the directory holds. */
@@ -375,6 +376,7 @@ void log_stats(struct log *log, struct log_stats *ret) {
     struct log_stats stats = {0};
     log_lock(log);
     stats.segment_count = log->count;
+    stats.spare_count = log->count - log->held_count;
     for (size_t i = 0; i < log->count; i++) {
         stats.disk_bytes += log->segments[i]->size;
     }

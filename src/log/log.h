@@ -78,6 +78,7 @@ int log_trim(struct log *log);
 
 struct log_stats {
     uint64_t segment_count; /* files */
+    uint64_t spare_count;   /* of them, without a record yet */
     uint64_t disk_bytes;
     uint64_t held_bytes; /* from the oldest unreleased record to the tail */
     uint64_t syncs;

@@ -102,7 +102,8 @@ struct log {
 
 void log_lock(struct log *log);
 void log_unlock(struct log *log);
-/* Stops the log for good: the first reason is kept and CRASHED answered from then on. */
+/* Stops the log for good: CRASHED is answered from then on. Returns err, or IO for NO_SPACE and
+ * BUSY, which mean that the log is intact. */
 int log_fail(struct log *log, int err, const char *what);
 /* 0, or the error with which every call is refused. */
 int log_refused(struct log *log);

@@ -202,9 +202,16 @@ static void refuse_bodies(struct engine_local *e, struct turn *turn, int err, bo
     *refused = NULL;
 }
 
+/* The log's last spare segment is for what makes room: without another one nothing else goes in. */
+static int keep_spare(struct engine_local *e) {
+    struct log_stats stats;
+    log_stats(e->log, &stats);
+    return stats.spare_count > 0 ? 0 : log_prepare(e->log);
+}
+
 /* Once they are in the log they must be applied, so they are refused before. Deletes, aborts and
  * completions are small, make room, and may use the reserve. */
-static void refuse_without_room(struct engine_local *e, struct turn *turn) {
+static int refuse_without_room(struct engine_local *e, struct turn *turn) {
     uint64_t bytes = 0;
     for (const struct meta_proposal *p = turn->list; p != NULL; p = p->next) {
         bytes += p->refusable ? p->head_bytes : 0;
@@ -212,6 +219,15 @@ static void refuse_without_room(struct engine_local *e, struct turn *turn) {
     if (bytes > 0 && e->sink.room != NULL && e->sink.room(e->sink.ctx, bytes) < 0) {
         refuse_bodies(e, turn, -HL_ERR_NO_SPACE, false);
     }
+    int err = bytes > 0 ? keep_spare(e) : 0;
+    if (err != -HL_ERR_NO_SPACE) {
+        return err;
+    }
+    refuse_bodies(e, turn, -HL_ERR_NO_SPACE, true);
+    if (atomic_load(&e->dirty)) {
+        engine_want_checkpoint(e);
+    }
+    return 0;
 }
 
 /* NO_SPACE and BUSY: nothing was appended, the log is intact. A checkpoint is asked for at once,
@@ -234,11 +250,11 @@ static int commit_list(struct engine_local *e, struct turn *turn) {
     if (atomic_load(&e->failed)) {
         return -HL_ERR_CRASHED;
     }
-    refuse_without_room(e, turn);
-    if (turn->count == 0) {
+    int err = refuse_without_room(e, turn);
+    if (err == 0 && turn->count == 0) {
         return 0;
     }
-    int err = append_or_refuse(e, turn);
+    err = err < 0 ? err : append_or_refuse(e, turn);
     if (err == -HL_ERR_NO_SPACE || err == -HL_ERR_BUSY) {
         return err; /* these writes are refused, the store goes on */
     }

@@ -11,6 +11,7 @@
 
 #define VOLUME_BYTES_MAX_DEFAULT    (1ull << 30)
 #define VOLUME_RESERVE_DEFAULT_MIN  (12ull << 20)
+#define VOLUME_INODES_MIN           8u
 #define VOLUME_SPACE_REFRESH_US     1000000u
 #define VOLUME_SPACE_REFRESH_BYTES  (16ull << 20)
 #define VOLUME_DIR_HYSTERESIS_BYTES (64ull << 20)
@@ -20,6 +21,7 @@ struct volume_device {
     uint64_t device;
     uint64_t bytes_total;
     uint64_t bytes_free;    /* as asked last */
+    uint64_t inodes_free;
     uint64_t written_since; /* bytes written since then */
     uint64_t outstanding;   /* reserved in open regions, not written yet */
     uint64_t kept;          /* for others on this file system; not even the reserve may take it */

@@ -19,7 +19,8 @@ static int refresh(struct volume_set *set, struct volume_directory *dir) {
     }
     struct volume_device *device = dir->device;
     device->bytes_total = space.bytes_total;
-    device->bytes_free = space.inodes_free == 0 ? 0 : space.bytes_free;
+    device->bytes_free = space.bytes_free;
+    device->inodes_free = space.inodes_free;
     device->written_since = 0;
     device->refreshed_us = os_mono_us(set->env->clock);
     return 0;
@@ -37,6 +38,9 @@ static void refresh_when_old(struct volume_set *set, struct volume_directory *di
 static uint64_t available(const struct volume_directory *dir, bool use_reserve) {
     const struct volume_device *device = dir->device;
     uint64_t kept = use_reserve ? 0 : dir->reserve_bytes;
+    if (device->inodes_free < VOLUME_INODES_MIN && !use_reserve) {
+        return 0; /* the last ones are for what must be written; an open volume needs none */
+    }
     uint64_t room = minus(device->bytes_free,
                           device->written_since + device->outstanding + device->kept + kept);
     if (dir->capacity_bytes > 0) {
@@ -166,7 +170,7 @@ static void add_device(struct volume_set *set, struct volume_device *device,
     uint64_t free_bytes = minus(device->bytes_free, device->written_since + device->outstanding +
                                                         device->kept + reserve);
     space->bytes_total += open_ended ? device->bytes_total : MIN(total, device->bytes_total);
-    space->bytes_free += MIN(room, free_bytes);
+    space->bytes_free += device->inodes_free < VOLUME_INODES_MIN ? 0 : MIN(room, free_bytes);
 }
 
 void volume_space_keep(struct volume_set *set, uint64_t device, uint64_t bytes) {
