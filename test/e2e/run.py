@@ -27,6 +27,7 @@ import clients  # noqa: E402,F401  importing registers the cases
 import sdks  # noqa: E402,F401
 import cli  # noqa: E402,F401
 import bad_input  # noqa: E402,F401
+import disk_full  # noqa: E402,F401
 import limits  # noqa: E402,F401
 
 PREFIX = {"clients": "client_", "cli": "cli_", "limits": "limit_"}
