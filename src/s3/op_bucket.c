@@ -193,8 +193,38 @@ static void bucket_deleted(void *arg, int err, const struct object_result *resul
     s3_respond_empty(r, 204);
 }
 
-void s3_delete_bucket(struct s3_request *r) {
+static void delete_again(struct s3_request *r, int err) {
+    if (err < 0) {
+        s3_fail(r, err);
+        return;
+    }
     directory_bucket_delete(r->s3->store, r->bucket.id, r->pool, r->home, bucket_deleted, r);
+}
+
+/* Unfinished uploads do not keep a bucket alive on S3: without objects they are aborted. On a
+ * worker. */
+static int abort_uploads(struct s3_request *r) {
+    struct object_list_args args = {.bucket = r->bucket.id, .count_max = 1};
+    struct object_list list;
+    uint32_t aborted;
+    int err = object_list(r->s3->store, &args, r->pool, &list);
+    if (err == 0 && list.count > 0) {
+        err = -HL_ERR_BUCKET_NOT_EMPTY;
+    }
+    return err < 0 ? err : object_upload_cleanup(r->s3->store, r->bucket.id, INT64_MAX, &aborted);
+}
+
+static void bucket_first_try(void *arg, int err, const struct object_result *result) {
+    struct s3_request *r = arg;
+    if (err == -HL_ERR_BUCKET_NOT_EMPTY) {
+        s3_on_worker(r, abort_uploads, delete_again);
+        return;
+    }
+    bucket_deleted(r, err, result);
+}
+
+void s3_delete_bucket(struct s3_request *r) {
+    directory_bucket_delete(r->s3->store, r->bucket.id, r->pool, r->home, bucket_first_try, r);
 }
 
 /* The constraint given at creation, else the store's region; us-east-1 is the empty one. */

@@ -89,6 +89,19 @@ def delete_bucket(t):
     t.answer(t.http.request("GET", name), 404, "NoSuchBucket")
 
 
+@case("API DeleteBucket: unfinished uploads do not keep a bucket; with an object they stay")
+def delete_bucket_with_uploads(t):
+    name = t.bucket()
+    t.http.put(name, "k", b"x")
+    t.answer(t.http.request("POST", name, "u", query=[("uploads", "")]), 200)
+    t.answer(t.http.request("DELETE", name), 409, "BucketNotEmpty")
+    listing = t.http.request("GET", name, query=[("uploads", "")]).body
+    t.equal(listing.count(b"<UploadId>"), 1)
+    t.http.delete(name, "k")
+    t.answer(t.http.request("DELETE", name), 204)
+    t.answer(t.http.request("GET", name), 404, "NoSuchBucket")
+
+
 @case("API DeleteBucket; a bucket of the same name later is new")
 def deleted_bucket_comes_back_empty(t):
     name = t.bucket()
