@@ -20,7 +20,7 @@
 struct volume_device {
     uint64_t device;
     uint64_t bytes_total;
-    uint64_t bytes_free;    /* as asked last */
+    uint64_t bytes_free; /* as asked last */
     uint64_t inodes_free;
     uint64_t written_since; /* bytes written since then */
     uint64_t outstanding;   /* reserved in open regions, not written yet */
