@@ -22,8 +22,8 @@ static size_t size_of(uint64_t value) {
     return sizes[value % 4];
 }
 
-static void key_of(int key, char ret[8]) {
-    snprintf(ret, 8, "k%d", key);
+static void key_of(int key, char ret[16]) {
+    snprintf(ret, 16, "k%d", key);
 }
 
 static bool unknown(int err) {
@@ -31,7 +31,7 @@ static bool unknown(int err) {
 }
 
 static bool holds(struct harness *h, int key, uint64_t value) {
-    char name[8];
+    char name[16];
     struct slice body = SLICE_EMPTY;
     key_of(key, name);
     int err = h_get(h, h->bucket, name, &body, NULL);
@@ -78,7 +78,7 @@ static void note(struct truth *t, int key, uint64_t value, int err) {
 }
 
 static void step(struct harness *h, struct truth *t, struct prng *prng, uint64_t value) {
-    char name[8];
+    char name[16];
     bool busy;
     int key = (int)prng_below(prng, KEYS);
     key_of(key, name);
