@@ -13,19 +13,28 @@ static void rebuild_pool_free(struct worker_pool **pool) {
 
 static int rebuild_report(const struct cmd *cmd, const struct object_rebuild_result *result) {
     if (cmd->json) {
-        json_t *json =
-            json_pack("{s:I, s:I, s:I, s:I}", "objects", (json_int_t)result->objects, "buckets",
-                      (json_int_t)result->buckets, "skipped", (json_int_t)result->skipped,
-                      "missingBodies", (json_int_t)result->missing_bodies);
+        json_t *json = json_pack(
+            "{s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "objects", (json_int_t)result->objects,
+            "buckets", (json_int_t)result->buckets, "skipped", (json_int_t)result->skipped,
+            "missingBodies", (json_int_t)result->missing_bodies, "oldMetadataRead",
+            result->keys_known, "keys", (json_int_t)result->keys, "permissions",
+            (json_int_t)result->permissions);
         (void)cmd_print_json(json);
         json_decref(json);
+        return CMD_OK;
+    }
+    (void)printf("Rebuilt %llu objects in %llu buckets; %llu records were skipped, %llu bodies are "
+                 "missing.\n",
+                 (unsigned long long)result->objects, (unsigned long long)result->buckets,
+                 (unsigned long long)result->skipped, (unsigned long long)result->missing_bodies);
+    if (result->keys_known) {
+        (void)printf("%llu access keys and %llu permissions were taken over from the old metadata. "
+                     "If that was an old\ncopy, keys that were deleted since may be back: `hayloft "
+                     "key list`.\n",
+                     (unsigned long long)result->keys, (unsigned long long)result->permissions);
     } else {
-        (void)printf("Rebuilt %llu objects in %llu buckets; %llu records were skipped, %llu bodies "
-                     "are missing.\nAccess keys and rights are not in the data files: `hayloft "
-                     "key create`, `hayloft bucket allow`.\n",
-                     (unsigned long long)result->objects, (unsigned long long)result->buckets,
-                     (unsigned long long)result->skipped,
-                     (unsigned long long)result->missing_bodies);
+        (void)printf("The old metadata could not be read, and access keys and permissions are not "
+                     "in the data files:\n`hayloft key create`, `hayloft bucket allow`.\n");
     }
     return CMD_OK;
 }

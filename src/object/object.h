@@ -295,9 +295,12 @@ struct object_stats {
 void object_stats(struct object_store *store, struct object_stats *ret);
 
 /* hayloft rebuild: with the store stopped, drops kv and log and writes the namespace again from the
- * volumes. progress may be NULL. */
+ * volumes; access keys and permissions are taken over from the old kv when it can be read. progress
+ * may be NULL. */
 struct object_rebuild_result {
     uint64_t objects, buckets, skipped, missing_bodies;
+    bool keys_known; /* the old metadata could be read */
+    uint64_t keys, permissions;
 };
 int object_rebuild(struct os_env *env, const struct object_options *options,
                    void (*progress)(void *arg, uint64_t bytes_done, uint64_t bytes_total),

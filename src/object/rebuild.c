@@ -1,6 +1,7 @@
 /* Rebuild: the namespace from the volumes alone. Each object's head record holds its row, each
- * bucket and alias left a configuration record; what nothing holds (access keys, permissions,
- * unfinished uploads) is gone and said so. Old metadata is moved aside, never deleted.
+ * bucket and alias left a configuration record; access keys and permissions come from the old kv,
+ * if that can be read; unfinished uploads are gone. Old metadata is moved aside, never deleted
+ * (rebuild_old.c).
  *
  * A file marks a rebuild that has begun: until it is finished no server opens the store, and the
  * next rebuild starts from the beginning. If the old metadata can be opened at all, that is done
@@ -14,10 +15,10 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "object/object_int.h"
+#include "object/rebuild_old.h"
 #include "volume/volume_format.h"
 #include "volume/volume_record.h"
 
-#define ASIDE_MAX     1000
 #define NAMED_MISSING 100 /* objects with missing data that are named in the log */
 
 struct rebuild {
@@ -27,6 +28,7 @@ struct rebuild {
     struct kv *kv;
     struct kv_batch *batch;
     struct data *data;
+    struct object_old old;
     uint64_t sequence_max, bucket_max;
     struct object_rebuild_result result;
     /* The bucket whose objects are being counted. */
@@ -89,84 +91,28 @@ static int load_identity(struct rebuild *r) {
     return err;
 }
 
-static int set_mark(struct rebuild *r, bool begun) {
+static int take_mark_off(struct rebuild *r) {
     CLEANUP_FREE char *path = object_path(r->options->metadata_dir, OBJECT_REBUILD_FILE);
-    if (path == NULL) {
-        return -HL_ERR_NOMEM;
-    }
-    if (begun) {
-        return os_file_replace(r->env->fs, path, "", 0);
-    }
-    int err = os_unlink(r->env->fs, path);
+    int err = path == NULL ? -HL_ERR_NOMEM : os_unlink(r->env->fs, path);
     return err < 0 ? err : os_dir_sync(r->env->fs, r->options->metadata_dir);
 }
 
-struct mover {
-    struct os_env *env;
-    const char *from, *to;
-};
-
-static int move_one(const char *name, bool is_dir, void *arg) {
-    const struct mover *mover = arg;
-    CLEANUP_FREE char *from = object_path(mover->from, name);
-    CLEANUP_FREE char *to = object_path(mover->to, name);
-    return from == NULL || to == NULL ? -HL_ERR_NOMEM : os_rename(mover->env->fs, from, to);
-}
-
-/* The files of a directory that holds only files. */
-static int move_files(struct rebuild *r, const char *name, const char *aside) {
-    CLEANUP_FREE char *from = object_path(r->options->metadata_dir, name);
-    CLEANUP_FREE char *to = object_path(aside, name);
-    struct mover mover = {r->env, from, to};
-    bool there;
-    int err = from == NULL || to == NULL ? -HL_ERR_NOMEM : exists(r->env, from, &there);
-    if (err < 0 || !there) {
-        return err;
-    }
-    err = os_mkdir(r->env->fs, to);
-    err = err < 0 ? err : os_list(r->env->fs, from, move_one, &mover);
-    err = err < 0 ? err : os_dir_sync(r->env->fs, to);
-    return err < 0 ? err : os_dir_sync(r->env->fs, from);
-}
-
-static int move_directory(struct rebuild *r, const char *name, const char *aside) {
-    CLEANUP_FREE char *from = object_path(r->options->metadata_dir, name);
-    CLEANUP_FREE char *to = object_path(aside, name);
-    bool there;
-    int err = from == NULL || to == NULL ? -HL_ERR_NOMEM : exists(r->env, from, &there);
-    return err < 0 || !there ? err : os_rename(r->env->fs, from, to);
-}
-
-/* kv/ and log/ go to before-rebuild-<n>/. */
-static int move_aside(struct rebuild *r) {
-    for (uint32_t n = 1; n < ASIDE_MAX; n++) {
-        char name[40];
-        snprintf(name, sizeof(name), "before-rebuild-%u", n);
-        CLEANUP_FREE char *aside = object_path(r->options->metadata_dir, name);
-        int err = aside == NULL ? -HL_ERR_NOMEM : os_mkdir(r->env->fs, aside);
-        if (err == -HL_ERR_EXISTS) {
-            continue;
-        }
-        err = err < 0 ? err : move_directory(r, "kv", aside);
-        err = err < 0 ? err : move_files(r, "log", aside);
-        err = err < 0 ? err : os_dir_sync(r->env->fs, aside);
-        err = err < 0 ? err : os_dir_sync(r->env->fs, r->options->metadata_dir);
-        if (err == 0) {
-            LOG_INFO("object", "the old metadata is in %s", aside);
-        }
-        return err;
-    }
-    LOG_ERROR("object", "too many before-rebuild-* in %s: remove some", r->options->metadata_dir);
-    return -HL_ERR_EXISTS;
-}
-
-/* The twin has no directory to move. */
-static int clear_twin(struct rebuild *r) {
+/* The new kv begins with what the old one alone knew. The twin has no directory to move: it is
+ * emptied in the same batch. */
+static int begin_kv(struct rebuild *r) {
     static const uint8_t first[1] = {0}, end[2] = {0xff, 0xff};
+    bool is_twin = r->options->kv_mem != NULL;
+    int err = is_twin ? object_old_read_kv(&r->old, r->kv) : object_old_read(&r->old);
+    if (err < 0) {
+        return err;
+    }
     kv_batch_clear(r->batch);
-    kv_batch_delete_range(r->batch, KV_META, slice_of(first, 1), slice_of(end, 2));
-    kv_batch_delete_range(r->batch, KV_LOCAL, slice_of(first, 1), slice_of(end, 2));
-    return kv_write(r->kv, r->batch);
+    if (is_twin) {
+        kv_batch_delete_range(r->batch, KV_META, slice_of(first, 1), slice_of(end, 2));
+        kv_batch_delete_range(r->batch, KV_LOCAL, slice_of(first, 1), slice_of(end, 2));
+    }
+    object_old_put(&r->old, r->batch);
+    return kv_batch_count(r->batch) == 0 ? 0 : kv_write(r->kv, r->batch);
 }
 
 /* Lets a store that still opens write down everything that only its metadata knows. */
@@ -408,12 +354,16 @@ static int settle_references(struct rebuild *r) {
 static int put_system(struct rebuild *r) {
     CLEANUP_BUF struct buf key = {0};
     uint8_t next[8];
+    kv_batch_clear(r->batch);
+    int err = object_old_settle(&r->old, r->kv, r->batch, &r->bucket_max);
+    if (err < 0) {
+        return err;
+    }
     put_be64(next, r->bucket_max + 1);
     keys_system(&key, "bucket_next");
     if (key.failed) {
         return -HL_ERR_NOMEM;
     }
-    kv_batch_clear(r->batch);
     kv_batch_put(r->batch, KV_META, buf_slice(&key), slice_of(next, sizeof(next)));
     meta_sequence_restore(r->batch, r->sequence_max);
     return kv_write(r->kv, r->batch);
@@ -487,8 +437,8 @@ static int open_parts(struct rebuild *r) {
     }
     r->batch = kv_batch_new(r->kv);
     err = r->batch == NULL ? -HL_ERR_NOMEM : 0;
-    if (err == 0 && r->options->kv_mem != NULL) {
-        err = clear_twin(r);
+    if (err == 0) {
+        err = begin_kv(r);
     }
     return err < 0 ? err : data_open(r->env, r->kv, &data_options, &r->data);
 }
@@ -499,11 +449,11 @@ static int rebuild_locked(struct rebuild *r,
                           void *arg) {
     int err = load_identity(r);
     if (err == 0) {
-        err = set_mark(r, true);
+        err = object_old_begin(&r->old);
     }
     FAILPOINT("object.rebuild.begun");
     if (err == 0) {
-        err = move_aside(r);
+        err = object_old_move(&r->old);
     }
     FAILPOINT("object.rebuild.moved");
     if (err == 0) {
@@ -516,16 +466,33 @@ static int rebuild_locked(struct rebuild *r,
     kv_batch_free(r->batch);
     kv_close(r->kv);
     FAILPOINT("object.rebuild.written");
-    return err < 0 ? err : set_mark(r, false);
+    return err < 0 ? err : take_mark_off(r);
+}
+
+static void report(const struct object_rebuild_result *result) {
+    LOG_INFO("object", "rebuilt %" PRIu64 " objects in %" PRIu64 " buckets", result->objects,
+             result->buckets);
+    if (result->keys_known) {
+        LOG_INFO("object",
+                 "%" PRIu64 " access keys and %" PRIu64 " permissions were taken over from the old "
+                 "metadata; unfinished uploads are gone",
+                 result->keys, result->permissions);
+    } else {
+        LOG_WARN("object", "access keys, permissions and unfinished uploads were not in the "
+                           "volumes: create keys and allow them anew");
+    }
 }
 
 int object_rebuild(struct os_env *env, const struct object_options *options,
                    void (*progress)(void *arg, uint64_t bytes_done, uint64_t bytes_total),
                    void *arg, struct object_rebuild_result *ret) {
-    struct rebuild r = {.env = env, .options = options};
+    struct rebuild r = {.env = env, .options = options, .old = {.env = env, .options = options}};
     struct os_file *lock;
-    bool begun;
-    int err = file_exists(&r, OBJECT_REBUILD_FILE, &begun);
+    bool begun = false;
+    int err = object_old_check(env, options);
+    if (err == 0) {
+        err = file_exists(&r, OBJECT_REBUILD_FILE, &begun);
+    }
     if (err < 0) {
         return err;
     }
@@ -538,14 +505,15 @@ int object_rebuild(struct os_env *env, const struct object_options *options,
     }
     err = rebuild_locked(&r, progress, arg);
     os_file_close(lock);
+    object_old_done(&r.old);
     if (err < 0) {
         LOG_ERROR("object", "rebuild stopped: %s; run it again", error_text(err));
         return err;
     }
-    LOG_INFO("object",
-             "rebuilt %" PRIu64 " objects in %" PRIu64 " buckets; access keys, permissions and "
-             "unfinished uploads were not in the volumes: create keys and allow them anew",
-             r.result.objects, r.result.buckets);
+    r.result.keys_known = r.old.known;
+    r.result.keys = r.old.keys;
+    r.result.permissions = r.old.permissions;
+    report(&r.result);
     *ret = r.result;
     return 0;
 }

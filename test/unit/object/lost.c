@@ -1,7 +1,9 @@
-/* Metadata and data that do not belong together: an older copy of the metadata beside newer data.
- * The store must refuse and change nothing, and a rebuild must bring everything back that the data
- * holds. The truth is what the test itself wrote. */
+/* Metadata and data that do not belong together: an older copy of the metadata beside newer data, a
+ * log or a data directory that is away. The store must refuse and change nothing, and a rebuild
+ * must bring everything back that the data holds, and the access keys that an old kv holds. The
+ * truth is what the test itself wrote. */
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -215,13 +217,197 @@ static void test_order_after_rebuild(void **state) {
     h_done(&h);
 }
 
+/* ---- access keys and permissions ---- */
+
+static void add_key(struct harness *h, const char *id, uint64_t bucket, uint32_t flags) {
+    struct access_key_record record = {
+        .id = slice_str(id), .secret = slice_str("secret"), .name = slice_str("a name")};
+    struct object_wait *wait = h_wait(h);
+    directory_access_key_put(h->store, &record, false, h->pool, object_wait_executor(wait),
+                             object_wait_done, wait);
+    assert_int_equal(object_wait(wait, NULL), 0);
+    wait = h_wait(h);
+    directory_permission_set(h->store, bucket, slice_str(id), flags, 0, h->pool,
+                             object_wait_executor(wait), object_wait_done, wait);
+    assert_int_equal(object_wait(wait, NULL), 0);
+}
+
+static void check_access(struct harness *h, const char *id, uint64_t bucket, uint32_t flags) {
+    struct access_key_record record;
+    assert_int_equal(directory_access_key(h->store, slice_str(id), h->pool, &record), 0);
+    assert_true(slice_equal(record.secret, slice_str("secret")));
+    assert_int_equal(directory_permission(h->store, bucket, slice_str(id)), flags);
+}
+
+/* From metadata that opens, and from an old copy that is refused. There a permission on a bucket
+ * that was deleted since must not be inherited by a later bucket. */
+static void test_keys_kept(void **state) {
+    struct harness h;
+    struct object_rebuild_result result;
+    h_start(&h, 21);
+    put_range(&h, 0, 3);
+    uint64_t gone = h_bucket(&h, "gone");
+    add_key(&h, "GK1", h.bucket, PERMISSION_READ);
+    add_key(&h, "GK2", gone, PERMISSION_OWNER);
+    object_store_close(h.store);
+    struct kv_mem_disk *saved = save_metadata(&h);
+    assert_int_equal(object_rebuild(&h.env, &h.options, NULL, NULL, &result), 0);
+    assert_true(result.keys_known);
+    assert_int_equal(result.keys, 2);
+    assert_int_equal(result.permissions, 2);
+    assert_int_equal(h_open(&h), 0);
+    check_access(&h, "GK1", h.bucket, PERMISSION_READ);
+    check_access(&h, "GK2", gone, PERMISSION_OWNER);
+    struct object_wait *wait = h_wait(&h);
+    directory_bucket_delete(h.store, gone, h.pool, object_wait_executor(wait), object_wait_done,
+                            wait);
+    assert_int_equal(object_wait(wait, NULL), 0);
+    put_range(&h, 0, 5);
+    object_store_close(h.store);
+    h.store = NULL;
+    put_back(&h, saved);
+    assert_int_equal(h_open(&h), -HL_ERR_CORRUPT);
+    assert_int_equal(object_rebuild(&h.env, &h.options, NULL, NULL, &result), 0);
+    assert_int_equal(result.keys, 2);
+    assert_int_equal(result.permissions, 1);
+    assert_int_equal(h_open(&h), 0);
+    check_range(&h, 0, 5);
+    check_access(&h, "GK1", h.bucket, PERMISSION_READ);
+    uint64_t later = h_bucket(&h, "later");
+    assert_true(later > gone);
+    assert_int_equal(directory_permission(h.store, later, slice_str("GK2")), 0);
+    h_done(&h);
+}
+
+/* ---- on a real disk, because the twin has no directory that could be moved or damaged ---- */
+
+struct real {
+    struct harness h;
+    char root[64], meta[80], data[80];
+};
+
+static void real_start(struct real *r) {
+    snprintf(r->root, sizeof(r->root), "/tmp/hayloft-lost-XXXXXX");
+    assert_non_null(mkdtemp(r->root));
+    snprintf(r->meta, sizeof(r->meta), "%s/meta", r->root);
+    snprintf(r->data, sizeof(r->data), "%s/data", r->root);
+    h_init(&r->h, 31);
+    r->h.env = *os_env_real();
+    r->h.dir.path = r->data;
+    r->h.options.metadata_dir = r->meta;
+    r->h.options.kv_mem = NULL;
+    assert_int_equal(h_open(&r->h), 0);
+    r->h.bucket = h_bucket(&r->h, "bucket");
+    put_range(&r->h, 0, OBJECTS);
+    add_key(&r->h, "GK1", r->h.bucket, PERMISSION_WRITE);
+    object_store_close(r->h.store);
+    r->h.store = NULL;
+}
+
+static void real_done(struct real *r) {
+    char command[100];
+    h_done(&r->h);
+    snprintf(command, sizeof(command), "rm -rf %s", r->root);
+    assert_int_equal(system(command), 0);
+}
+
+static const char *meta_path(struct real *r, const char *name) {
+    return pool_printf(r->h.pool, "%s/%s", r->meta, name);
+}
+
+static void rebuild_real(struct real *r, uint64_t keys) {
+    struct object_rebuild_result result;
+    assert_int_equal(object_rebuild(&r->h.env, &r->h.options, NULL, NULL, &result), 0);
+    assert_int_equal(result.objects, OBJECTS);
+    assert_int_equal(result.keys, keys);
+    assert_int_equal(result.permissions, keys);
+    assert_int_equal(result.keys_known, keys > 0);
+    assert_int_equal(h_open(&r->h), 0);
+    check_range(&r->h, 0, OBJECTS);
+    if (keys > 0) {
+        check_access(&r->h, "GK1", r->h.bucket, PERMISSION_WRITE);
+    }
+    put_range(&r->h, 0, 1); /* an entry for the log to lose */
+    object_store_close(r->h.store);
+    r->h.store = NULL;
+}
+
+static void test_keys_of_kv(void **state) {
+    struct real r;
+    struct files files = {&r.h, NULL, NULL};
+    real_start(&r);
+    rebuild_real(&r, 1); /* all is well */
+    files.to = meta_path(&r, "log");
+    assert_int_equal(os_list(r.h.env.fs, files.to, remove_file, &files), 0);
+    assert_int_equal(h_open(&r.h), -HL_ERR_CORRUPT); /* the log is lost, the names are there */
+    rebuild_real(&r, 1);
+    /* A rebuild that was interrupted twice: what was moved first counts, not what it had half made,
+     * nor what older rebuilds left. */
+    assert_int_equal(os_mkdir(r.h.env.fs, meta_path(&r, "before-rebuild-3")), 0);
+    assert_int_equal(
+        os_rename(r.h.env.fs, meta_path(&r, "kv"), meta_path(&r, "before-rebuild-3/kv")), 0);
+    assert_int_equal(os_mkdir(r.h.env.fs, meta_path(&r, "kv")), 0);
+    assert_int_equal(os_file_replace(r.h.env.fs, meta_path(&r, "rebuild-begun"), "3\n", 2), 0);
+    assert_int_equal(h_open(&r.h), -HL_ERR_BAD_FORMAT);
+    rebuild_real(&r, 1);
+    assert_int_equal(os_unlink(r.h.env.fs, meta_path(&r, "kv/CURRENT")), 0);
+    rebuild_real(&r, 0); /* the names cannot be read either */
+    real_done(&r);
+}
+
+/* ---- a data directory that is away ---- */
+
+static int count_file(const char *name, bool is_dir, void *arg) {
+    ++*(int *)arg;
+    return 0;
+}
+
+static int count_files(struct harness *h, const char *path) {
+    int count = 0;
+    int err = os_list(h->env.fs, path, count_file, &count);
+    return err < 0 ? -1 : count;
+}
+
+/* A rebuild with a disk away touches nothing. */
+static void test_rebuild_disk_away(void **state) {
+    struct harness h;
+    struct volume_dir dirs[2] = {{.path = "/data"}, {.path = "/data2"}};
+    struct object_rebuild_result result;
+    h_init(&h, 41);
+    h.options.data.volumes.dirs = dirs;
+    h.options.data.volumes.dir_count = 2;
+    assert_int_equal(os_mkdir_all(h.env.fs, "/data2"), 0);
+    assert_int_equal(h_open(&h), 0);
+    h.bucket = h_bucket(&h, "bucket");
+    put_range(&h, 0, OBJECTS);
+    object_store_close(h.store);
+    h.store = NULL;
+    int log_files = count_files(&h, "/meta/log"), meta_files = count_files(&h, "/meta");
+    assert_int_equal(os_rename(h.env.fs, "/data2", "/away"), 0);
+    assert_int_equal(object_rebuild(&h.env, &h.options, NULL, NULL, &result), -HL_ERR_NO_MARKER);
+    assert_int_equal(count_files(&h, "/meta/log"), log_files);
+    assert_int_equal(count_files(&h, "/meta"), meta_files);
+    assert_int_equal(count_files(&h, "/data2"), -1);
+    assert_int_equal(os_rename(h.env.fs, "/away", "/data2"), 0);
+    /* Nor does one with a server on one of the directories. */
+    struct os_file *lock;
+    assert_int_equal(os_open(h.env.fs, "/data2/LOCK", OS_OPEN_WRITE, &lock), 0);
+    assert_int_equal(os_file_lock(lock), 0);
+    assert_int_equal(object_rebuild(&h.env, &h.options, NULL, NULL, &result), -HL_ERR_LOCKED);
+    os_file_close(lock);
+    assert_int_equal(count_files(&h, "/meta"), meta_files);
+    assert_int_equal(h_open(&h), 0);
+    check_range(&h, 0, OBJECTS);
+    h_done(&h);
+}
+
 int main(void) {
     logger_set_fd(open("/dev/null", O_WRONLY));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_older_metadata),
-        cmocka_unit_test(test_older_configuration),
-        cmocka_unit_test(test_same_metadata),
-        cmocka_unit_test(test_order_after_rebuild),
+        cmocka_unit_test(test_older_metadata),    cmocka_unit_test(test_older_configuration),
+        cmocka_unit_test(test_same_metadata),     cmocka_unit_test(test_order_after_rebuild),
+        cmocka_unit_test(test_keys_kept),         cmocka_unit_test(test_keys_of_kv),
+        cmocka_unit_test(test_rebuild_disk_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
