@@ -113,6 +113,9 @@ const char *store_advice(int err) {
                "metadata was lost, `hayloft rebuild` makes it anew)";
     case HL_ERR_NO_MARKER:
         return "is the disk mounted? Mount it and start again; nothing was written";
+    case HL_ERR_MISSING:
+        return "put back what is missing and start again (the lines above name it); nothing was "
+               "written";
     case HL_ERR_CORRUPT:
     case HL_ERR_BAD_FORMAT:
         return "the metadata is damaged; `hayloft rebuild` makes it anew from the data files";

@@ -119,8 +119,21 @@ static int load_alias(struct data *data, struct slice key, struct slice value, v
     return data_alias_add(data, NULL, id, volume);
 }
 
-/* Volume numbers that rows know are never given out again; rows of volumes that are gone go, unless
- * they say that something alive was there. */
+/* Going on would answer errors for its objects, and compaction, scrub and statistics would have to
+ * live with rows that point nowhere; most often only a directory is not mounted or not configured.
+ */
+static void name_missing_volume(const struct data *data, const struct data_volume *v) {
+    const struct volume_options *volumes = &data->options.volumes;
+    LOG_ERROR("data",
+              "%06u.vol is missing; %lld bytes of objects were in it. It is not in %s/volumes%s: "
+              "put it back, or complete data_dir; if it is lost for good, `hayloft rebuild` gives "
+              "up what was in it",
+              v->number, (long long)v->live_bytes, volumes->dirs[0].path,
+              volumes->dir_count > 1 ? ", nor in the other data directories" : "");
+}
+
+/* Volume numbers that rows know are never given out again; rows of volumes that are gone go. A
+ * volume that is gone although something alive was in it: MISSING. */
 static int reconcile_volumes(struct data *data) {
     struct kv_value value CLEANUP_KV_VALUE = {0};
     struct data_key key = data_key_table(DATA_ROW_NUMBER);
@@ -129,6 +142,7 @@ static int reconcile_volumes(struct data *data) {
         return err;
     }
     uint64_t highest = 0;
+    bool missing = false;
     if (err == 0) {
         struct reader r = reader_of(value.data);
         highest = reader_varint(&r);
@@ -141,15 +155,14 @@ static int reconcile_volumes(struct data *data) {
             continue;
         }
         if (v->live_bytes > 0) {
-            LOG_ERROR("data", "volume %06u is missing; %lld bytes of objects were in it", v->number,
-                      (long long)v->live_bytes);
-            v->stuck = true;
+            name_missing_volume(data, v);
+            missing = true;
         } else {
             v->state = DATA_VOLUME_GONE;
         }
     }
     volume_number_at_least(data->volumes, (uint32_t)MIN(highest, UINT32_MAX - 1ull) + 1);
-    return 0;
+    return missing ? -HL_ERR_MISSING : 0;
 }
 
 static int load(struct data *data) {
@@ -306,8 +319,8 @@ void data_stats(struct data *data, struct data_stats *ret) {
     stats.scrubbing = data->scrub.mode == DATA_SCRUB_RUNNING;
     stats.scrub_paused = data->scrub.mode == DATA_SCRUB_PAUSED;
     stats.scrub_bytes_done = data->scrub.bytes_done;
-    stats.scrub_bytes_total = data->scrub.bytes_total;
-    stats.scrub_last_ms = data->scrub.last_ms;
+    stats.scrub_bytes_total = MAX(data->scrub.bytes_total, data->scrub.bytes_done);
+    stats.scrub_last_ms = data->scrub.completed_ms;
     stats.scrub_next_ms = data->scrub.last_ms + (int64_t)data->options.scrub_interval_s * 1000;
     stats.damaged_records = data->damage_count;
     pthread_mutex_unlock(&data->mutex);

@@ -184,7 +184,8 @@ struct data_stats {
     bool compacting;
     bool scrubbing, scrub_paused;
     uint64_t scrub_bytes_done, scrub_bytes_total;
-    int64_t scrub_last_ms, scrub_next_ms;
+    int64_t scrub_last_ms; /* a whole one ended; 0: never */
+    int64_t scrub_next_ms;
     uint64_t damaged_records;
 };
 void data_stats(struct data *data, struct data_stats *ret);

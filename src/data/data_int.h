@@ -127,7 +127,8 @@ struct data_scrub {
     uint32_t volume; /* the next bytes to read */
     uint64_t off;
     uint64_t bytes_done, bytes_total;
-    int64_t last_ms;          /* wall clock of the last end */
+    int64_t last_ms;          /* wall clock from which the interval counts */
+    int64_t completed_ms;     /* wall clock of the last one that came to its end; 0: never */
     uint64_t last_mono_us;    /* of the last end in this process */
     bool guard;               /* last_mono_us tells of a scrub or of the start of this process */
     bool manual;              /* asked for: without the budget of a scheduled one */

@@ -32,6 +32,7 @@ static int store_state(struct data *data) {
     n += put_varint(value + n, s->bytes_done);
     n += put_varint(value + n, s->bytes_total);
     n += put_varint(value + n, (uint64_t)MAX(s->last_ms, 0));
+    n += put_varint(value + n, (uint64_t)MAX(s->completed_ms, 0));
     pthread_mutex_unlock(&data->mutex);
     struct kv_batch *batch = kv_batch_new(data->kv);
     if (batch == NULL) {
@@ -69,6 +70,11 @@ int data_scrub_load(struct data *data) {
     if (r.failed || version != SCRUB_VERSION || mode >> 1 > DATA_SCRUB_PAUSED ||
         volume > UINT32_MAX || off > UINT64_MAX / VOLUME_RECORD_ALIGN) {
         return -HL_ERR_CORRUPT;
+    }
+    if (reader_left(&r) > 0) {
+        s->completed_ms = (int64_t)reader_varint(&r);
+    } else if (s->bytes_total > 0 && mode >> 1 == DATA_SCRUB_IDLE) {
+        s->completed_ms = s->last_ms; /* of a version that did not tell the two apart */
     }
     s->mode = mode >> 1;
     s->manual = (mode & 1) != 0;
@@ -203,8 +209,9 @@ static int end_scrub(struct data *data) {
     pthread_mutex_lock(&data->mutex);
     struct data_scrub *s = &data->scrub;
     s->mode = DATA_SCRUB_IDLE;
-    s->last_ms = os_wall_ms(data->env->clock);
+    s->last_ms = s->completed_ms = os_wall_ms(data->env->clock);
     s->last_mono_us = os_mono_us(data->env->clock);
+    s->bytes_total = s->bytes_done; /* what was written or removed meanwhile included */
     uint64_t done = s->bytes_done;
     uint32_t damaged = data->damage_count;
     pthread_mutex_unlock(&data->mutex);

@@ -58,7 +58,7 @@ static int check_volumes(struct os_env *env, const char *dir) {
             "%s is missing: put it back, or, if its volumes are lost for good, make it anew and "
             "empty; nothing was changed",
             path);
-        err = -HL_ERR_NO_MARKER;
+        err = -HL_ERR_MISSING;
     }
     return err;
 }

@@ -248,6 +248,21 @@ static int check_room_to_open(struct os_env *env, const char *metadata_dir) {
     return err;
 }
 
+/* RocksDB would leave a directory behind, which then is in the way of the one that is put back. */
+static int check_kv_there(struct os_env *env, const char *path) {
+    bool there = false;
+    int err = file_exists(env, path, "CURRENT", &there);
+    if (err == 0 && !there) {
+        LOG_ERROR(
+            "object",
+            "%s is missing or holds no names: is metadata_dir right, and its disk mounted? If "
+            "it is lost, `hayloft rebuild` makes it again from the data directories",
+            path);
+        err = -HL_ERR_MISSING;
+    }
+    return err;
+}
+
 int object_kv_open(struct os_env *env, const struct object_options *options, bool create,
                    struct kv **ret) {
     if (options->kv_mem != NULL) {
@@ -257,6 +272,9 @@ int object_kv_open(struct os_env *env, const struct object_options *options, boo
     struct kv_options kv_options = options->kv;
     kv_options.create = create;
     int err = path == NULL ? -HL_ERR_NOMEM : check_room_to_open(env, options->metadata_dir);
+    if (err == 0 && !create) {
+        err = check_kv_there(env, path);
+    }
     if (err < 0) {
         return err;
     }

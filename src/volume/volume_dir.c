@@ -214,6 +214,13 @@ int volume_dir_open(struct volume_set *set, uint32_t index, bool first_start) {
     }
     struct open_context context = {set, index};
     err = os_list(set->env->fs, dir->volumes_path, open_volume, &context);
+    if (err == -HL_ERR_NOT_FOUND) {
+        LOG_ERROR("volume",
+                  "%s is missing: put it back with its volumes; if it was empty, or they are lost "
+                  "for good, make it anew and run `hayloft rebuild`",
+                  dir->volumes_path);
+        return -HL_ERR_MISSING;
+    }
     if (err != 0) {
         LOG_ERROR("volume", "cannot open the volumes of %s: %s", dir->path, error_text(err));
         return err;

@@ -237,13 +237,20 @@ static void advance(struct store *s, int64_t hours) {
 static void scrub_is_scheduled(void **state) {
     struct store *s = &store;
     open_store(s, 6, 0);
+    struct data_stats stats;
     put(s, 1, 5000);
     assert_false(scrub_starts(s));
+    data_stats(s->data, &stats);
+    assert_int_equal(stats.scrub_last_ms, 0); /* never */
     advance(s, 24 * 29);
     assert_false(scrub_starts(s));
     advance(s, 25);
     assert_true(scrub_starts(s));
     assert_false(scrub_starts(s));
+    data_stats(s->data, &stats);
+    assert_int_equal(stats.scrub_last_ms, s->clock.wall_ms);
+    assert_true(stats.scrub_bytes_done > 5000);
+    assert_int_equal(stats.scrub_bytes_done, stats.scrub_bytes_total);
     for (int i = 0; i < 10; i++) { /* a wall clock gone mad: no scrub before a day has passed */
         s->clock.wall_ms += 40ll * 24 * 3600 * 1000;
         s->clock.mono_us += 3600ull * 1000000;
@@ -255,6 +262,13 @@ static void scrub_is_scheduled(void **state) {
     assert_false(scrub_starts(s));
     advance(s, 24 * 31);
     assert_true(scrub_starts(s));
+    int64_t completed_ms = s->clock.wall_ms;
+    assert_int_equal(checkpoint(s), 0);
+    store_close(s);
+    assert_int_equal(store_recover(s), 0);
+    data_stats(s->data, &stats);
+    assert_int_equal(stats.scrub_last_ms, completed_ms);
+    assert_int_equal(stats.scrub_bytes_done, stats.scrub_bytes_total);
     store_done(s);
 }
 

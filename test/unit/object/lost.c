@@ -219,6 +219,17 @@ static void test_order_after_rebuild(void **state) {
 
 /* ---- access keys and permissions ---- */
 
+static int count_file(const char *name, bool is_dir, void *arg) {
+    ++*(int *)arg;
+    return 0;
+}
+
+static int count_files(struct harness *h, const char *path) {
+    int count = 0;
+    int err = os_list(h->env.fs, path, count_file, &count);
+    return err < 0 ? -1 : count;
+}
+
 static void add_key(struct harness *h, const char *id, uint64_t bucket, uint32_t flags) {
     struct access_key_record record = {
         .id = slice_str(id), .secret = slice_str("secret"), .name = slice_str("a name")};
@@ -352,21 +363,14 @@ static void test_keys_of_kv(void **state) {
     rebuild_real(&r, 1);
     assert_int_equal(os_unlink(r.h.env.fs, meta_path(&r, "kv/CURRENT")), 0);
     rebuild_real(&r, 0); /* the names cannot be read either */
+    assert_int_equal(os_rename(r.h.env.fs, meta_path(&r, "kv"), meta_path(&r, "away")), 0);
+    assert_int_equal(h_open(&r.h), -HL_ERR_MISSING);
+    assert_int_equal(count_files(&r.h, meta_path(&r, "kv")), -1); /* nothing in the way of it */
+    rebuild_real(&r, 0);
     real_done(&r);
 }
 
 /* ---- a data directory that is away ---- */
-
-static int count_file(const char *name, bool is_dir, void *arg) {
-    ++*(int *)arg;
-    return 0;
-}
-
-static int count_files(struct harness *h, const char *path) {
-    int count = 0;
-    int err = os_list(h->env.fs, path, count_file, &count);
-    return err < 0 ? -1 : count;
-}
 
 /* A rebuild with a disk away touches nothing. */
 static void test_rebuild_disk_away(void **state) {
@@ -401,13 +405,77 @@ static void test_rebuild_disk_away(void **state) {
     h_done(&h);
 }
 
+/* ---- files that are missing ---- */
+
+static int newest_volume(const char *name, bool is_dir, void *arg) {
+    char *newest = arg;
+    if (strcmp(name, newest) > 0) {
+        snprintf(newest, 32, "%s", name);
+    }
+    return 0;
+}
+
+/* A volume with live bytes, and the directory of volumes: named, refused, and nothing changed. */
+static void test_missing_volume(void **state) {
+    struct harness h;
+    char name[32] = "";
+    h_start(&h, 51);
+    put_range(&h, 0, 3 * OBJECTS);
+    h_settle(&h);
+    object_store_close(h.store);
+    h.store = NULL;
+    assert_int_equal(os_list(h.env.fs, "/data/volumes", newest_volume, name), 0);
+    const char *path = pool_printf(h.pool, "/data/volumes/%s", name);
+    assert_int_equal(os_rename(h.env.fs, path, "/away.vol"), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(h_open(&h), -HL_ERR_MISSING);
+    }
+    assert_int_equal(os_rename(h.env.fs, "/away.vol", path), 0);
+    assert_int_equal(os_rename(h.env.fs, "/data/volumes", "/away"), 0);
+    assert_int_equal(h_open(&h), -HL_ERR_MISSING);
+    assert_int_equal(count_files(&h, "/data/volumes"), -1);
+    assert_int_equal(os_rename(h.env.fs, "/away", "/data/volumes"), 0);
+    assert_int_equal(h_open(&h), 0);
+    check_range(&h, 0, 3 * OBJECTS);
+    h_done(&h);
+}
+
+/* One that is lost for good: a rebuild brings back what the others hold. */
+static void test_lost_volume(void **state) {
+    struct harness h;
+    struct object_rebuild_result result;
+    char name[32] = "";
+    h_start(&h, 52);
+    put_range(&h, 0, 3 * OBJECTS);
+    h_settle(&h);
+    object_store_close(h.store);
+    h.store = NULL;
+    assert_int_equal(os_list(h.env.fs, "/data/volumes", newest_volume, name), 0);
+    assert_int_equal(os_unlink(h.env.fs, pool_printf(h.pool, "/data/volumes/%s", name)), 0);
+    assert_int_equal(h_open(&h), -HL_ERR_MISSING);
+    assert_int_equal(object_rebuild(&h.env, &h.options, NULL, NULL, &result), 0);
+    assert_true(result.objects > 0 && result.objects < 3 * OBJECTS);
+    assert_int_equal(h_open(&h), 0);
+    uint64_t whole = 0;
+    for (int i = 0; i < 3 * OBJECTS; i++) {
+        struct slice body = SLICE_EMPTY;
+        int err = h_get(&h, h.bucket, name_of(&h, i), &body, NULL);
+        assert_true(err == 0 || err == -HL_ERR_NO_SUCH_KEY || err == -HL_ERR_CORRUPT);
+        assert_true(err != 0 || slice_equal(body, h_body(&h, (uint64_t)i, size_of(i))));
+        whole += err == 0;
+    }
+    assert_true(whole > 0 && whole <= result.objects);
+    h_done(&h);
+}
+
 int main(void) {
     logger_set_fd(open("/dev/null", O_WRONLY));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_older_metadata),    cmocka_unit_test(test_older_configuration),
         cmocka_unit_test(test_same_metadata),     cmocka_unit_test(test_order_after_rebuild),
         cmocka_unit_test(test_keys_kept),         cmocka_unit_test(test_keys_of_kv),
-        cmocka_unit_test(test_rebuild_disk_away),
+        cmocka_unit_test(test_rebuild_disk_away), cmocka_unit_test(test_missing_volume),
+        cmocka_unit_test(test_lost_volume),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
