@@ -17,6 +17,7 @@
 #define OBJECT_BLOCK_BYTES_DEFAULT          (4u << 20)
 #define OBJECT_CHECKPOINT_LOG_BYTES_DEFAULT (32u << 20)
 #define OBJECT_SEGMENT_BYTES_DEFAULT        (4u << 20)
+#define OBJECT_SEGMENTS_MAX_DEFAULT         64u
 /* S3's limits: on one PUT, part or copy; on an object; on every part but the last. */
 #define OBJECT_WRITE_BYTES_MAX              (5ull << 30)
 #define OBJECT_BYTES_MAX                    (50ull << 40)
@@ -46,9 +47,12 @@ struct object_store {
     uint32_t inline_max;
     uint32_t block_bytes;
     uint64_t checkpoint_log_bytes;
+    uint64_t log_bytes_max; /* all files of the log */
     struct {
         pthread_mutex_t mutex;
         uint64_t asked_us;
+        uint64_t admitted_bytes;
+        uint32_t admits;
         bool asked;
         bool is_short;
     } space; /* space.c: of metadata_dir */
@@ -215,9 +219,8 @@ int object_admit(struct object_store *store, uint64_t bytes);
 bool object_space_short(struct object_store *store);
 /* NO_SPACE when a flush of the kv may not fit now. */
 int object_space_for_flush(struct object_store *store);
-/* The log that may gather before a checkpoint, less than wanted on a small disk. */
-uint64_t object_space_checkpoint_log(struct object_store *store, uint64_t segment_bytes,
-                                     uint64_t wanted);
+/* How large the log may grow, less than asked for on a small disk. */
+void object_space_limit_log(struct object_store *store, struct meta_options *options);
 void object_space_init(struct object_store *store);
 void object_space_done(struct object_store *store);
 

@@ -6,18 +6,20 @@
  * segments back, and a merge of the kv's tables, which writes before it deletes. When data lies on
  * the same file system the volumes leave all of that alone, compaction included.
  *
- * Asked at most once a second; any thread. */
+ * Asked once a second, or when much was let in since; any thread. */
 #include "kv/kv.h"
 #include "object/object_int.h"
 
-#define SPACE_AGE_US         1000000u
-#define SPACE_RESERVE_MAX    (64ull << 20)
-#define SPACE_RESERVE_MIN    (4ull << 20)
-#define SPACE_MERGE_MAX      (192ull << 20) /* one table and what it overlaps in the next level */
-#define SPACE_INODES_MIN     32u            /* of which a flush, a merge and a segment need a few */
-#define SPACE_FLUSH_EXTRA    (256ull << 10) /* filters and indexes of the table, the manifest */
-#define SPACE_FLUSH_INODES   4u
-#define SPACE_SEGMENTS_AHEAD 2u /* that a checkpoint under way still holds */
+#define SPACE_AGE_US       1000000u
+#define SPACE_RESERVE_MAX  (64ull << 20)
+#define SPACE_RESERVE_MIN  (4ull << 20)
+#define SPACE_MERGE_MAX    (192ull << 20) /* one table and what it overlaps in the next level */
+#define SPACE_INODES_MIN   32u            /* of which a flush, a merge and a segment need a few */
+#define SPACE_FLUSH_EXTRA  (256ull << 10) /* filters and indexes of the table, the manifest */
+#define SPACE_FLUSH_INODES 4u
+#define SPACE_SEGMENTS_MIN 4u
+#define SPACE_ADMITS_MAX   256u /* of small writes; large ones count by their bytes, too */
+#define SPACE_ADMIT_BYTES  (1ull << 20)
 
 void object_space_init(struct object_store *store) {
     pthread_mutex_init(&store->space.mutex, NULL);
@@ -27,21 +29,30 @@ void object_space_done(struct object_store *store) {
     pthread_mutex_destroy(&store->space.mutex);
 }
 
-uint64_t object_space_checkpoint_log(struct object_store *store, uint64_t segment_bytes,
-                                     uint64_t wanted) {
+/* A log that checkpoints cannot keep up with pushes back (BUSY) instead of filling a small disk. */
+void object_space_limit_log(struct object_store *store, struct meta_options *options) {
     struct os_space space;
-    if (os_space(store->env->fs, store->metadata_dir, &space) < 0) {
-        return wanted;
+    struct log_options *log = &options->log;
+    if (log->segment_bytes == 0) {
+        log->segment_bytes = OBJECT_SEGMENT_BYTES_DEFAULT;
     }
-    return MIN(wanted, MAX(space.bytes_total / 16, 2 * segment_bytes));
+    if (log->segments_max == 0) {
+        log->segments_max = OBJECT_SEGMENTS_MAX_DEFAULT;
+    }
+    if (os_space(store->env->fs, store->metadata_dir, &space) == 0) {
+        uint64_t count = MAX(space.bytes_total / 8 / log->segment_bytes, SPACE_SEGMENTS_MIN);
+        log->segments_max = (uint32_t)MIN(count, log->segments_max);
+        store->checkpoint_log_bytes =
+            MIN(store->checkpoint_log_bytes, MAX(space.bytes_total / 16, 2 * log->segment_bytes));
+    }
+    options->checkpoint_log_bytes = store->checkpoint_log_bytes;
+    store->log_bytes_max = (log->segments_max + 1ull) * log->segment_bytes; /* and a spare */
 }
 
 static uint64_t log_growth(struct object_store *store) {
     struct meta_stats stats;
     meta_stats(store->meta, &stats);
-    uint64_t segment =
-        stats.log.segment_count == 0 ? 0 : stats.log.disk_bytes / stats.log.segment_count;
-    uint64_t most = store->checkpoint_log_bytes + SPACE_SEGMENTS_AHEAD * segment;
+    uint64_t most = store->log_bytes_max;
     return most > stats.log.disk_bytes ? most - stats.log.disk_bytes : 0;
 }
 
@@ -77,6 +88,8 @@ static void refresh(struct object_store *store, uint64_t now_us) {
     struct os_space space;
     store->space.asked = true;
     store->space.asked_us = now_us;
+    store->space.admits = 0;
+    store->space.admitted_bytes = 0;
     if (os_space(store->env->fs, store->metadata_dir, &space) < 0) {
         return;
     }
@@ -85,10 +98,14 @@ static void refresh(struct object_store *store, uint64_t now_us) {
     note_short(store, &space, reserve);
 }
 
-bool object_space_short(struct object_store *store) {
+static bool ask(struct object_store *store, bool admit, uint64_t bytes) {
     uint64_t now_us = os_mono_us(store->env->clock);
     pthread_mutex_lock(&store->space.mutex);
-    if (!store->space.asked || now_us - store->space.asked_us >= SPACE_AGE_US) {
+    store->space.admits += admit;
+    store->space.admitted_bytes += MIN(bytes, SPACE_ADMIT_BYTES);
+    if (!store->space.asked || now_us - store->space.asked_us >= SPACE_AGE_US ||
+        store->space.admits >= SPACE_ADMITS_MAX ||
+        (!store->space.is_short && store->space.admitted_bytes >= SPACE_ADMIT_BYTES)) {
         refresh(store, now_us);
     }
     bool is_short = store->space.is_short;
@@ -96,8 +113,12 @@ bool object_space_short(struct object_store *store) {
     return is_short || meta_stalled(store->meta);
 }
 
+bool object_space_short(struct object_store *store) {
+    return ask(store, false, 0);
+}
+
 int object_admit(struct object_store *store, uint64_t bytes) {
-    return object_space_short(store) ? -HL_ERR_NO_SPACE : data_admit(store->data, bytes);
+    return ask(store, true, bytes) ? -HL_ERR_NO_SPACE : data_admit(store->data, bytes);
 }
 
 /* The kv answers NO_SPACE to every write for seconds after a flush met a full disk; so a flush that

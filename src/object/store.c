@@ -326,12 +326,7 @@ static int open_meta(struct object_store *store, const struct object_options *op
     if (meta_options.log_path == NULL) {
         meta_options.log_path = log_path;
     }
-    uint64_t segment_bytes = meta_options.log.segment_bytes != 0 ? meta_options.log.segment_bytes
-                                                                 : OBJECT_SEGMENT_BYTES_DEFAULT;
-    store->checkpoint_log_bytes =
-        object_space_checkpoint_log(store, segment_bytes, store->checkpoint_log_bytes);
-    meta_options.checkpoint_log_bytes = store->checkpoint_log_bytes;
-    meta_options.log.segment_bytes = segment_bytes;
+    object_space_limit_log(store, &meta_options);
     meta_options.log.cluster_id = store->cluster_id;
     meta_options.fatal = store_fatal;
     meta_options.fatal_ctx = store;
