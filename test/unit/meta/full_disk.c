@@ -317,11 +317,47 @@ static void test_log_disk_full(void **state) {
     node_done(&node);
 }
 
+/* A write of the log that meets a full disk half-way: what is there is unknown, so it is no
+ * refusal. */
+static void test_log_write_fails(void **state) {
+    struct node node;
+    node_init(&node, 0);
+    assert_int_equal(write_one(&node, "a", "1", SLICE_EMPTY), 0);
+    sim_fs_fail_write(node.disk, 1, -HL_ERR_NO_SPACE);
+    assert_int_equal(write_one(&node, "b", "1", SLICE_EMPTY), -HL_ERR_CRASHED);
+    assert_true(meta_failed(node.meta) && fatal_err != 0);
+    node_close(&node);
+    assert_int_equal(node_open(&node), 0);
+    assert_true(has(&node, "a", "1"));
+    node_done(&node);
+}
+
+/* No room to make a spare of a released segment: the checkpoint succeeds, the store goes on. */
+static void test_no_spare(void **state) {
+    struct node node;
+    node_init(&node, 0);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(write_one(&node, "a", "1", slice_of(bytes, sizeof(bytes))), 0);
+    }
+    /* The first is the record of the checkpoint, the second the header under its new number. */
+    sim_fs_fail_write(node.disk, 2, -HL_ERR_NO_SPACE);
+    assert_int_equal(meta_checkpoint(node.meta), 0);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(write_one(&node, "b", "2", slice_of(bytes, sizeof(bytes))), 0);
+    }
+    assert_false(meta_failed(node.meta));
+    node_close(&node);
+    assert_int_equal(node_open(&node), 0);
+    assert_true(has(&node, "a", "1") && has(&node, "b", "2"));
+    node_done(&node);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_before), cmocka_unit_test(test_waits_after),
         cmocka_unit_test(test_gives_up),       cmocka_unit_test(test_log_full),
-        cmocka_unit_test(test_log_disk_full),
+        cmocka_unit_test(test_log_disk_full),  cmocka_unit_test(test_log_write_fails),
+        cmocka_unit_test(test_no_spare),
     };
     logger_set_fd(open("/dev/null", O_WRONLY)); /* each refusal is logged */
     return cmocka_run_group_tests(tests, NULL, NULL);
