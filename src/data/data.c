@@ -245,6 +245,7 @@ int data_open(struct os_env *env, struct kv *kv, const struct data_options *opti
         data_close(data);
         return err;
     }
+    data->options.volumes.dirs = NULL; /* the caller's, until here */
     *ret = data;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "object/dirs.h"
 #include "object/object_int.h"
 #include "volume/volume_format.h"
 
@@ -313,6 +314,14 @@ static int open_data(struct object_store *store, const struct object_options *op
     data_options.row_sequence = row_sequence;
     data_options.block_bytes = store->block_bytes;
     data_options.volumes.cluster_id = store->cluster_id;
+    CLEANUP_FREE struct volume_dir *dirs = NULL;
+    if (!first) {
+        int err = object_dirs_prepare(store->env, options, &dirs);
+        if (err < 0) {
+            return err;
+        }
+        data_options.volumes.dirs = dirs;
+    }
     return data_open(store->env, store->kv, &data_options, &store->data);
 }
 
@@ -410,6 +419,9 @@ static int open_parts(struct object_store *store, const struct object_options *o
     }
     if (err == 0) {
         err = recover(store);
+    }
+    if (err == 0) {
+        err = object_dirs_remember(store->env, options);
     }
     if (err == 0 && first) {
         err = end_first_start(store);

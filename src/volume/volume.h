@@ -54,6 +54,7 @@ struct volume_dir {
     const char *path;
     uint64_t capacity_bytes; /* 0: what the file system has */
     bool read_only;          /* takes no new volumes */
+    bool is_new;             /* never used: gets a marker when it has none and is empty */
 };
 
 struct volume_options {
@@ -68,8 +69,8 @@ struct volume_options {
 
 struct volume_set;
 /* Opens the set; creates volumes/ and the marker in a directory that is empty and has neither. A
- * directory that held volumes before (known_dirs says so through first_start = false) and has no
- * marker now answers NO_MARKER and nothing is written beneath. LOCKED, WRONG_CLUSTER, NO_MARKER and
+ * directory that has no marker and is neither at its first start nor is_new answers NO_MARKER and
+ * nothing is written beneath. LOCKED, WRONG_CLUSTER, NO_MARKER and
  * their kin are logged with the path and what to do. */
 int volume_set_open(struct os_env *env, const struct volume_options *options, bool first_start,
                     struct volume_set **ret);

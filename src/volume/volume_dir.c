@@ -113,6 +113,39 @@ static int create_directory(struct volume_set *set, struct volume_directory *dir
     return 0;
 }
 
+/* What a start that a crash cut may have left is empty as well. */
+static int note_other(const char *name, bool is_dir, void *arg) {
+    bool known = strcmp(name, "lost+found") == 0 || strcmp(name, "LOCK") == 0 ||
+                 strcmp(name, "volumes") == 0 ||
+                 strncmp(name, VOLUME_MARKER_NAME, strlen(VOLUME_MARKER_NAME)) == 0;
+    *(bool *)arg |= !known;
+    return 0;
+}
+
+/* A directory that joins a store. It must be there, so that a mistyped path is noticed. */
+static int add_directory(struct volume_set *set, struct volume_directory *dir,
+                         const char *marker_path) {
+    bool has_others = false;
+    int err = os_list(set->env->fs, dir->path, note_other, &has_others);
+    if (err == -HL_ERR_NOT_FOUND) {
+        LOG_ERROR("volume", "%s is not there; if it is a new data directory, make it first",
+                  dir->path);
+        return -HL_ERR_NO_MARKER;
+    }
+    if (err == 0 && has_others) {
+        LOG_ERROR("volume",
+                  "%s has no marker file %s and is not empty: is it the right directory? A new "
+                  "data directory must be empty",
+                  dir->path, VOLUME_MARKER_NAME);
+        return -HL_ERR_NO_MARKER;
+    }
+    err = err != 0 ? err : create_directory(set, dir, marker_path);
+    if (err == 0) {
+        LOG_INFO("volume", "%s is a new data directory", dir->path);
+    }
+    return err;
+}
+
 static int check_marker(struct volume_set *set, struct volume_directory *dir, struct slice bytes,
                         const char *marker_path) {
     uint8_t cluster_id[16], uuid[16];
@@ -188,7 +221,7 @@ static int choose_open_volume(struct volume_set *set, uint32_t index) {
     return 0;
 }
 
-int volume_dir_open(struct volume_set *set, uint32_t index, bool first_start) {
+int volume_dir_open(struct volume_set *set, uint32_t index, bool first_start, bool is_new) {
     struct volume_directory *dir = &set->dirs[index];
     CLEANUP_FREE char *marker_path = path_join(dir->path, VOLUME_MARKER_NAME);
     dir->volumes_path = path_join(dir->path, "volumes");
@@ -200,6 +233,8 @@ int volume_dir_open(struct volume_set *set, uint32_t index, bool first_start) {
     int err = os_file_load(set->env->fs, marker_path, MARKER_BYTES_MAX, &bytes, &size);
     if (err == -HL_ERR_NOT_FOUND && first_start) {
         err = create_directory(set, dir, marker_path);
+    } else if (err == -HL_ERR_NOT_FOUND && is_new) {
+        err = add_directory(set, dir, marker_path);
     } else if (err == -HL_ERR_NOT_FOUND) {
         LOG_ERROR("volume", "%s has no marker file %s: is the disk mounted?", dir->path,
                   VOLUME_MARKER_NAME);

@@ -105,7 +105,7 @@ void volume_file_free(struct volume_file *file);
 int volume_file_prepare_append(struct volume_file *file);
 
 /* ---- volume_dir.c ---- */
-int volume_dir_open(struct volume_set *set, uint32_t index, bool first_start);
+int volume_dir_open(struct volume_set *set, uint32_t index, bool first_start, bool is_new);
 void volume_dir_close(struct volume_directory *dir);
 
 /* ---- volume_space.c ---- */

@@ -67,7 +67,7 @@ static int open_dirs(struct volume_set *set, const struct volume_options *option
         if (dir->path == NULL) {
             return -HL_ERR_NOMEM;
         }
-        int err = volume_dir_open(set, i, first_start);
+        int err = volume_dir_open(set, i, first_start, options->dirs[i].is_new);
         if (err != 0) {
             return err;
         }
