@@ -165,7 +165,7 @@ static void test_capacity(void **state) {
         sim_fs_free(h.disk);
         /* 4 MiB are kept for names, so less than the keys can hold is there to be filled. */
         h.disk = sim_fs_new(
-            &(struct sim_fs_options){.seed = seed, .capacity_bytes = 4 * MIB + 900 * 1024});
+            &(struct sim_fs_options){.seed = seed, .capacity_bytes = 4 * MIB + 920 * 1024});
         h.env.fs = sim_fs_fs(h.disk);
         small_log(&h);
         h.options.data.volumes.reserve_bytes = 300 << 10;
